@@ -1,0 +1,140 @@
+"""The two threads of a running journal: one commits, one makes room.
+
+    append ──▶ queue ──▶ committer: commit, tell, commit, tell, …        never a timer to fill a group
+                         preparer: spares, released segments             slow disk work that no commit waits for
+
+    sync mode    a group is told     it is synced
+    always       after fdatasync     before it is told
+    interval     after write(2)      by a timer, also when no traffic follows
+    never        after write(2)      when its segment is full or the journal is closed
+
+After idling a moment the committer writes an empty frame: it carries the proof that the last group was synced.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from cordwood.errors import Preparing, Unavailable
+from cordwood.journal.journal import Journal, Lsn
+from cordwood.machine.disk import Buffer
+
+SyncMode = Literal["always", "interval", "never"]
+Told = Callable[[Lsn, Lsn], None]
+
+IDLE_MS = 50  # long enough to stay out of a busy log, short enough that damage is soon told from a torn write
+RETRY_MS = 1_000  # how often a full disk is asked again whether it has room
+
+
+class Committer:
+    """Commits what is appended and tells how far: `told(written, synced)`, from its own thread.
+
+    `failed(error)` comes once, when the journal can no longer write; `room()` comes when an append that raised
+    `Preparing` or `Full` may be tried again.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        told: Told,
+        *,
+        failed: Callable[[Unavailable], None] = lambda error: None,
+        room: Callable[[], None] = lambda: None,
+        sync: SyncMode = "always",
+        sync_interval_ms: int = 100,
+    ):
+        self.journal = journal
+        self._told = told
+        self._failed = failed
+        self._room = room
+        self._sync = sync
+        self._sync_interval_ms = sync_interval_ms
+        self._work = threading.Event()
+        self._prepare = threading.Event()
+        self._stopping = False
+        self._threads = [
+            threading.Thread(target=self._commit_for_ever, name="cordwood-committer", daemon=True),
+            threading.Thread(target=self._prepare_for_ever, name="cordwood-preparer", daemon=True),
+        ]
+
+    def start(self) -> "Committer":
+        """Begin; the first spares are prepared while the first frames come in."""
+        self._prepare.set()
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def append(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
+        """Append a frame and have it committed; like `Journal.append` it waits for nothing."""
+        try:
+            lsn = self.journal.append(entries, reserve=reserve)
+        except Unavailable:
+            self._prepare.set()
+            raise
+        if not self._work.is_set():
+            self._work.set()
+        return lsn
+
+    def append_when_room(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
+        """Append a frame, waiting while room is being made; for threads, not for an event loop."""
+        while True:
+            try:
+                return self.append(entries, reserve=reserve)
+            except Preparing:
+                self.journal.maintain()
+
+    def release(self, lsn: Lsn) -> None:
+        """Say that no frame below `lsn` is needed any more, and have the files let go."""
+        self.journal.release(lsn)
+        self._prepare.set()
+
+    def stop(self) -> None:
+        """Commit what was appended and end the threads. The journal stays open."""
+        self._stopping = True
+        self._work.set()
+        self._prepare.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    def _commit_for_ever(self) -> None:
+        journal = self.journal
+        always = self._sync == "always"
+        due = None  # when what was written must be synced, in interval mode
+        try:
+            while not (self._stopping and not journal.queued):
+                wait_ms = IDLE_MS if due is None else max(0, due - time.monotonic_ns() // 1_000_000)
+                idle = not self._work.wait(wait_ms / 1000)
+                self._work.clear()
+                while journal.queued:
+                    journal.commit(sync=always)
+                    self._told(journal.written, journal.synced)
+                    if journal.wants_maintenance:
+                        self._prepare.set()
+                now = time.monotonic_ns() // 1_000_000
+                if self._sync == "interval" and journal.synced < journal.written:
+                    due = now + self._sync_interval_ms if due is None else due
+                    if now >= due:
+                        journal.commit()
+                        self._told(journal.written, journal.synced)
+                        due = None
+                elif idle and journal.synced == journal.written and journal.mark() is not None:
+                    journal.commit()
+                    self._told(journal.written, journal.synced)
+                elif idle:
+                    due = None
+                    self._work.wait()
+        except Unavailable as error:
+            self._failed(error)
+
+    def _prepare_for_ever(self) -> None:
+        has_room = True
+        while not self._stopping:
+            self._prepare.wait(None if has_room else RETRY_MS / 1000)
+            self._prepare.clear()
+            if self._stopping or self.journal.failure:
+                return
+            has_room = self.journal.maintain()
+            if has_room:
+                self._room()

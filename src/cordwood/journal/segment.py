@@ -1,0 +1,112 @@
+"""One file of the journal, `<first LSN, 20 digits>.wal`: a header, a snapshot, then frames.
+
+     0            8         12      16         24      32      40     48        56         64
+     ┌────────────┬─────────┬───────┬──────────┬───────┬───────┬──────┬─────────┬──────────┬──────────┬───────
+     │ "CORDWOOD" │ version │ flags │ identity │ first │ chain │ body │ created │ header   │ snapshot │ frames
+     │            │ u32 = 1 │ u32   │          │ LSN   │       │      │ ms      │ checksum │ …        │ …
+     └────────────┴─────────┴───────┴──────────┴───────┴───────┴──────┴─────────┴──────────┴──────────┴───────
+                                                                 └─ the position of ───────────────────┘
+
+`identity` is drawn anew for each use of a file: bytes of an earlier use lack it and are simply the end.
+`chain` is the header checksum of the frame before the first LSN, 0 before the very first. The snapshot is a run
+of frames of kind SNAPSHOT from byte 64 to `body`; it is the owner's state after every frame below the first LSN.
+Flag bit 0 says that it is there; without it the state comes from an earlier segment.
+
+A file gets the name `*.wal` after its header and snapshot are synced. So the header of a `*.wal` is never
+torn: if it does not hold, the disk changed it. When a segment is closed it is cut to its length, so that no byte
+of it is outside a checksum.
+"""
+
+import struct
+from array import array
+from dataclasses import dataclass, field
+
+from awscrt.checksums import crc64nvme
+
+from cordwood.errors import OtherVersion
+from cordwood.machine.disk import Buffer
+
+MAGIC = b"CORDWOOD"
+VERSION = 1
+HEADER_BYTES = 64
+HAS_SNAPSHOT = 1
+SUFFIX = ".wal"
+
+_CHECKED = struct.Struct("<8sIIQQQQQ")
+_HEADER = struct.Struct("<8sIIQQQQQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """The first bytes of a segment."""
+
+    identity: int
+    first: int
+    chain: int
+    body: int
+    created_ms: int
+    has_snapshot: bool
+
+    def encode(self) -> bytes:
+        """Return the 64 bytes."""
+        flags = HAS_SNAPSHOT if self.has_snapshot else 0
+        checked = _CHECKED.pack(
+            MAGIC, VERSION, flags, self.identity, self.first, self.chain, self.body, self.created_ms
+        )
+        return checked + struct.pack("<Q", crc64nvme(checked))
+
+
+def decode_segment_header(name: str, data: Buffer) -> SegmentHeader | None:
+    """Return the header, or None if it is not whole; raise `OtherVersion` if it is another version's."""
+    if len(data) < HEADER_BYTES:
+        return None
+    checked = bytes(data[:56])
+    magic, version, flags, identity, first, chain, body, created_ms, checksum = _HEADER.unpack_from(data)
+    if crc64nvme(checked) == checksum and magic == MAGIC and version == VERSION and flags <= HAS_SNAPSHOT:
+        return SegmentHeader(identity, first, chain, body, created_ms, bool(flags & HAS_SNAPSHOT))
+    if magic == MAGIC and version != VERSION:
+        # A flipped bit in the version is damage, not another version: with the right one the checksum holds.
+        as_ours = checked[:8] + struct.pack("<I", VERSION) + checked[12:]
+        if crc64nvme(as_ours) != checksum:
+            raise OtherVersion(
+                f"{name} was written in format {version}; this Cordwood reads format {VERSION}: "
+                "use the version that wrote it"
+            )
+    return None
+
+
+def segment_name(first: int) -> str:
+    """Return the file name of the segment that begins with this LSN."""
+    return f"{first:020d}{SUFFIX}"
+
+
+def first_of(name: str) -> int | None:
+    """Return the first LSN that a file name speaks of, or None if it is not a segment's name."""
+    stem = name.removesuffix(SUFFIX)
+    return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
+
+
+@dataclass(slots=True)
+class Segment:
+    """What a running journal knows of one of its files.
+
+    `positions[i]` is where the frame with LSN `first + i` begins; `size` is the position behind the last. Lost
+    frames have the position of the LOST frame that stands for them.
+    """
+
+    header: SegmentHeader
+    positions: "array[int]" = field(default_factory=lambda: array("Q"))
+    size: int = 0
+    readers: int = 0
+
+    @property
+    def name(self) -> str:
+        return segment_name(self.header.first)
+
+    @property
+    def first(self) -> int:
+        return self.header.first
+
+    @property
+    def end(self) -> int:
+        return self.header.first + len(self.positions)

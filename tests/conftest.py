@@ -1,0 +1,28 @@
+"""What every test may use."""
+
+import os
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No time is asserted anywhere: the machine is shared.
+settings.register_profile("cordwood", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("cordwood")
+
+
+def skip_for_want_of(what: str) -> None:
+    """Skip on a user's machine; fail where nothing may be skipped for want of a package or a right."""
+    if os.environ.get("CORDWOOD_NO_SKIP"):
+        pytest.fail(f"{what} is missing, and nothing may be skipped here")
+    pytest.skip(f"needs {what}")
+
+
+@pytest.fixture
+def strace() -> str:
+    """The path of strace."""
+    found = shutil.which("strace")
+    if found is None:
+        skip_for_want_of("strace")
+    assert found is not None
+    return found

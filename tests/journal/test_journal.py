@@ -1,0 +1,329 @@
+"""A journal in use: appending, committing, rotating, reading, releasing."""
+
+import errno
+import threading
+from random import Random
+
+import pytest
+
+from cordwood.errors import Damaged, Full, Locked, Preparing, Refused, Unavailable
+from cordwood.journal.journal import Journal
+from cordwood.journal.limits import Limits
+from cordwood.journal.opening import open_journal
+from cordwood.machine.disk import RealDirectory
+from cordwood.sim.disk import SimDirectory
+from tests.journal.recorder import SMALL, Counting, append, contents, disk_of, files, open_sim
+
+
+def ready(disk: SimDirectory | None = None, limits: Limits = SMALL) -> Journal:
+    journal = open_sim(disk or SimDirectory(), limits=limits)
+    journal.maintain()
+    return journal
+
+
+def test_numbers_are_dense_from_zero() -> None:
+    journal = ready()
+    assert [journal.append([b"x"]) for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_nothing_is_readable_before_its_sync() -> None:
+    journal = ready()
+    journal.append([b"x"])
+    assert (journal.end, journal.written, journal.synced) == (1, 0, 0)
+    assert contents(journal) == {}
+    journal.commit(sync=False)
+    assert (journal.end, journal.written, journal.synced) == (1, 1, 0)
+    assert contents(journal) == {}
+    journal.commit()
+    assert (journal.end, journal.written, journal.synced) == (1, 1, 1)
+    assert contents(journal) == {0: b"x"}
+
+
+def test_a_commit_takes_all_that_is_queued_with_one_sync() -> None:
+    disk = SimDirectory()
+    journal = ready(disk)
+    for _ in range(5):
+        journal.append([b"x"])
+    before = disk.operations
+    journal.commit()
+    assert disk.operations - before == 2, "one write, one sync"
+    assert journal.synced == 5
+
+
+def test_a_commit_takes_no_more_than_the_limit() -> None:
+    journal = ready(limits=Limits(segment_bytes=1 << 20, max_batch_bytes=1000))
+    for _ in range(10):
+        journal.append([bytes(300)])
+    journal.commit()
+    assert 0 < journal.synced < 10
+    journal.sync(9)
+    assert journal.synced == 10
+
+
+def test_entries_of_a_frame_come_back_one_by_one() -> None:
+    journal = ready()
+    lsn = journal.write([b"first", b"", b"third"])
+    assert [bytes(entry) for entry in journal.read(lsn)] == [b"first", b"", b"third"]
+
+
+def test_frames_are_read_across_segments_from_any_number() -> None:
+    journal = ready()
+    written = {append(journal, bytes([number]) * 300): bytes([number]) * 300 for number in range(40)}
+    assert len(journal._segments) > 3
+    assert contents(journal) == written
+    for start in range(40):
+        assert [lsn for lsn, _ in journal.frames(start)] == list(range(start, 40))
+    assert [lsn for lsn, _ in journal.frames(3, 9)] == list(range(3, 9))
+
+
+def test_released_segments_go_and_the_one_before_the_newest_stays() -> None:
+    journal = ready()
+    for _ in range(60):
+        append(journal, bytes(300))
+    segments = len(journal._segments)
+    journal.release(journal.synced)
+    journal.maintain()
+    assert segments > 3
+    assert len(journal._segments) == 2
+    with pytest.raises(Refused, match="gone"):
+        journal.read(0)
+
+
+def test_a_segment_that_is_being_read_is_not_used_again() -> None:
+    journal = ready()
+    for number in range(60):
+        append(journal, bytes([number]) * 300)
+    reading = journal.frames(0)
+    next(reading)
+    journal.release(journal.synced)
+    journal.maintain()
+    assert journal.first == 0
+    assert sum(1 for _ in reading) == 59
+    journal.maintain()
+    assert journal.first > 0
+
+
+def test_used_files_are_used_again_and_show_nothing_of_the_past() -> None:
+    disk = SimDirectory()
+    journal = ready(disk)
+    for number in range(200):
+        append(journal, bytes([number]) * 300)
+        journal.release(journal.synced)
+        journal.maintain()
+    assert len([name for name in disk.names()]) <= 6
+    kept = contents(journal)
+    assert all(data == bytes([lsn]) * 300 for lsn, data in kept.items())
+    journal.abandon()
+    assert contents(open_sim(disk_of(files(disk)))) == kept
+
+
+def test_a_frame_larger_than_a_segment_gets_its_own() -> None:
+    disk = SimDirectory()
+    journal = ready(disk)
+    with pytest.raises(Preparing):
+        journal.append([bytes(10_000)])
+    assert journal.end == 0, "nothing was numbered"
+    assert append(journal, bytes(10_000)) == 0
+    append(journal, b"after")
+    journal.abandon()
+    assert contents(open_sim(disk_of(files(disk)))) == {0: bytes(10_000), 1: b"after"}
+
+
+def test_full_is_said_before_anything_is_numbered_and_the_reserve_goes_on() -> None:
+    disk = SimDirectory()
+    journal = ready(disk)
+    disk.capacity_bytes = sum(map(len, files(disk).values()))
+    with pytest.raises(Full):
+        for _ in range(100):
+            append(journal, bytes(300))
+    end = journal.end
+    assert journal.synced == end, "nothing numbered is left without its sync"
+    acks = [journal.write([b"ack"], reserve=True) for _ in range(5)]
+    assert acks == list(range(end, end + 5))
+    disk.capacity_bytes = None
+    assert journal.maintain()
+    assert append(journal, bytes(300)) == end + 5
+    journal.abandon()
+    assert open_sim(disk_of(files(disk))).end == end + 6
+
+
+def test_a_full_disk_never_stops_a_start() -> None:
+    disk = SimDirectory()
+    journal = ready(disk)
+    disk.capacity_bytes = sum(map(len, files(disk).values()))
+    with pytest.raises(Full):
+        for _ in range(100):
+            append(journal, bytes(300))
+    end = journal.end
+    journal.abandon()
+    full = disk_of(files(disk))
+    for name in full.names():
+        if name.endswith(".spare"):
+            full.remove(name)
+    full.sync()
+    full.capacity_bytes = sum(map(len, files(full).values())) + 20
+    before = files(full)
+    with pytest.raises(Full, match="free some space"):
+        open_sim(full)
+    assert {name: data for name, data in files(full).items() if name in before} == before
+    full.capacity_bytes += 1000
+    opened = open_sim(full)
+    assert opened.end == end
+    opened.maintain()
+    with pytest.raises(Full):
+        opened.append([bytes(300)])
+    full.capacity_bytes = None
+    assert append(opened, bytes(300)) == end
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_after_a_failed_write_or_sync_it_only_reads(operation: str, code: int) -> None:
+    disk = SimDirectory()
+    journal = ready(disk)
+    append(journal, b"before")
+    failing = iter([True])
+
+    def fail_once(found: str, name: str, size: int) -> None:
+        if found == operation and next(failing, False):
+            raise OSError(code, "it failed")
+
+    disk.faults = fail_once
+    lsn = journal.append([b"unlucky"])
+    with pytest.raises(Unavailable, match="only reads"):
+        journal.sync(lsn)
+    with pytest.raises(Unavailable):
+        journal.append([b"later"])
+    with pytest.raises(Unavailable):
+        journal.sync(lsn)
+    assert contents(journal) == {0: b"before"}
+    journal.close()
+    assert "clean" not in disk.names(), "a journal that failed leaves no mark"
+    again = open_sim(disk_of(files(disk)))
+    assert contents(again) == {0: b"before"}, "an error means: not there"
+    assert append(again, b"another") == 1
+
+
+def test_what_was_told_to_be_written_is_kept_when_a_later_sync_fails() -> None:
+    disk = SimDirectory()
+    journal = ready(disk)
+    journal.append([b"told"])
+    journal.commit(sync=False)
+
+    def fail(found: str, name: str, size: int) -> None:
+        if found == "sync":
+            raise OSError(errno.EIO, "it failed")
+
+    disk.faults = fail
+    with pytest.raises(Unavailable):
+        journal.commit()
+    journal.abandon()
+    assert contents(open_sim(disk_of(files(disk)))) == {0: b"told"}
+
+
+def test_a_snapshot_that_raises_leaves_nobody_waiting() -> None:
+    class Broken(Counting):
+        broken = False
+
+        def snapshot(self) -> list[bytes]:
+            def parts():
+                raise RuntimeError("no snapshot today")
+                yield b""
+
+            return parts() if self.broken else super().snapshot()
+
+    fold = Broken()
+    journal = open_sim(SimDirectory(), fold)
+    journal.maintain()
+    fold.broken = True
+    with pytest.raises(Unavailable, match="no snapshot today"):
+        for _ in range(20):
+            journal.write([bytes(300)])
+    with pytest.raises(Unavailable):
+        journal.append([b"x"])
+
+
+def test_a_flipped_bit_is_found_when_it_is_read(tmp_path) -> None:
+    journal = open_journal(RealDirectory(tmp_path), Counting(), SMALL)
+    journal.write([b"abcdefgh" * 10])
+    name = tmp_path / journal._segments[0].name
+    data = bytearray(name.read_bytes())
+    data[data.index(b"abcdefgh") + 3] ^= 4
+    name.write_bytes(data)
+    with pytest.raises(Damaged, match="payload"):
+        journal.read(0)
+    journal.abandon()
+
+
+def test_an_idle_log_is_marked_once() -> None:
+    journal = ready()
+    assert journal.mark() is None, "nothing to prove"
+    append(journal, b"x")
+    assert journal.mark() == 1
+    assert journal.mark() is None
+    journal.commit()
+    assert contents(journal) == {0: b"x"}
+
+
+def test_many_threads_share_syncs_and_each_frame_is_there_once() -> None:
+    disk = SimDirectory()
+    journal = ready(disk, Limits(segment_bytes=1 << 16))
+    numbers: list[int] = []
+
+    def work(caller: int) -> None:
+        for number in range(50):
+            numbers.append(journal.write([b"%d %d" % (caller, number)]))
+
+    threads = [threading.Thread(target=work, args=(caller,)) for caller in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(numbers) == list(range(400))
+    wanted = {b"%d %d" % (caller, number) for caller in range(8) for number in range(50)}
+    assert set(contents(journal).values()) == wanted
+
+
+def test_a_second_opener_is_told_so(tmp_path) -> None:
+    with (
+        open_journal(RealDirectory(tmp_path), Counting(), SMALL),
+        pytest.raises(Locked, match="in use"),
+    ):
+        open_journal(RealDirectory(tmp_path), Counting(), SMALL)
+    open_journal(RealDirectory(tmp_path), Counting(), SMALL).close()
+
+
+def test_a_closed_journal_takes_nothing_and_closes_twice() -> None:
+    journal = ready()
+    journal.append([b"queued"])
+    journal.close()
+    journal.close()
+    with pytest.raises(Unavailable, match="closed"):
+        journal.append([b"x"])
+
+
+def test_closing_finishes_what_was_appended() -> None:
+    disk = SimDirectory()
+    journal = ready(disk)
+    journal.append([b"queued"])
+    journal.close()
+    durable = disk.image().after_power_cut(Random(1), keep=0.0)
+    assert contents(open_sim(durable)) == {0: b"queued"}
+
+
+def test_a_moved_directory_opens(tmp_path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    with open_journal(RealDirectory(here), Counting(), SMALL) as journal:
+        for number in range(30):
+            append(journal, bytes([number]) * 200)
+    here.rename(there)
+    with open_journal(RealDirectory(there), Counting(), SMALL) as journal:
+        assert journal.end == 30
+        assert len(contents(journal)) == 30
+
+
+def test_files_are_for_their_owner_only(tmp_path) -> None:
+    with open_journal(RealDirectory(tmp_path), Counting(), SMALL) as journal:
+        append(journal, b"x")
+    assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o600"}
