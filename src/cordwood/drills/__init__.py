@@ -1,0 +1,1 @@
+"""Drills: things that try to make a promise false, on a pretended or a real machine."""

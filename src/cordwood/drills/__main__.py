@@ -1,0 +1,89 @@
+"""`make drill`: every drill, at scale, with counts and seeds printed. Exit code 1 if one fails.
+
+python -m cordwood.drills                        all of them
+python -m cordwood.drills journal-crash --seed 7 --disks 1
+"""
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing import Pool
+from secrets import randbits
+
+from cordwood.drills import journal_crash, journal_kill
+
+CRASHES = 100_000
+KILLS = 200
+
+
+def drill_journal_crash(seed: int, disks: int | None, jobs: int) -> list[str]:
+    """Crash simulated journals until 100,000 crashes are done; return what went wrong."""
+    disks = disks or -(-CRASHES // journal_crash.ROUNDS_OF_ONE_DISK)
+    tally = journal_crash.Tally()
+    wrong: list[str] = []
+    begun = time.monotonic()
+    with Pool(jobs) as pool:
+        for number, result in enumerate(pool.imap_unordered(_crash_disk, range(seed, seed + disks), chunksize=8), 1):
+            if isinstance(result, str):
+                wrong.append(result)
+            else:
+                tally.add(result)
+            if number % 500 == 0:
+                print(f"  … {tally.rounds} crashes, {len(wrong)} wrong", file=sys.stderr, flush=True)
+    seconds = time.monotonic() - begun
+    rate = tally.rounds / seconds
+    print(f"  {tally.rounds} crashes in {seconds:.0f} s ({rate:.0f}/s), {tally.appends} appends, ", end="")
+    print(f"{tally.operations} disk operations, seeds {seed} to {seed + disks - 1}")
+    for phase, count in tally.phases.most_common():
+        print(f"  {count / max(1, tally.rounds):6.1%} of the crashes fell into {phase}")
+    print("  " + ", ".join(f"{event} {count}" for event, count in sorted(tally.events.items())))
+    if disks * journal_crash.ROUNDS_OF_ONE_DISK >= 1000:
+        wrong += [f"under 1 % of the crashes fell into {phase}" for phase in tally.missing()]
+    return wrong
+
+
+def _crash_disk(seed: int) -> journal_crash.Tally | str:
+    logging.disable(logging.WARNING)  # each cut warns, and a drill makes thousands
+    try:
+        return journal_crash.run_disk(seed)
+    except journal_crash.Violation as violation:
+        return f"{violation}: python -m cordwood.drills journal-crash --seed {seed} --disks 1"
+
+
+def drill_journal_kill(seed: int, disks: int | None, jobs: int) -> list[str]:
+    """Kill a real appending process with SIGKILL, 200 times; return what went wrong."""
+    logging.disable(logging.WARNING)
+    report = journal_kill.run(seed, disks or KILLS)
+    print(f"  {report.kills} kills, {report.acknowledged} acknowledged frames, {report.torn} torn tails, seed {seed}")
+    return report.wrong
+
+
+DRILLS: dict[str, Callable[[int, int | None, int], list[str]]] = {
+    "journal-crash": drill_journal_crash,
+    "journal-kill": drill_journal_kill,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m cordwood.drills", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("name", nargs="?", choices=sorted(DRILLS), help="one drill (default: all)")
+    parser.add_argument("--seed", type=int, default=None, help="the first seed (default: drawn, and printed)")
+    parser.add_argument("--disks", type=int, default=None, help="how many disks, or kills")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else randbits(40)
+    failed = False
+    for name in [options.name] if options.name else DRILLS:
+        print(f"{name}: seed {seed}", flush=True)
+        wrong = DRILLS[name](seed, options.disks, options.jobs)
+        for line in wrong[:20]:
+            print(f"  WRONG {line}")
+        print(f"{name}: {'failed' if wrong else 'passed'}", flush=True)
+        failed = failed or bool(wrong)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

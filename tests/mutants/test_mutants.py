@@ -1,0 +1,75 @@
+"""Every mutant beside this file is a promise broken on purpose; the test it names must notice.
+
+A mutant is a TOML file: `why`, the `edits` (file, before, after; each `before` stands exactly once in the file), and
+what must fail: `tests` (pytest names) or `crashes` (a number of simulated disks).
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+MUTANTS = sorted(HERE.glob("*.toml"))
+
+CRASH = """
+import logging, sys
+logging.disable(logging.WARNING)
+from cordwood.drills.journal_crash import Violation, run_disk
+for seed in range(int(sys.argv[1])):
+    try:
+        run_disk(seed)
+    except Violation as violation:
+        print("killed:", violation)
+        sys.exit(1)
+"""
+
+
+def mutated(mutant: dict, target: Path) -> Path:
+    """Return a copy of the sources with the mutant's edits made."""
+    shutil.copytree(ROOT / "src", target / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for edit in mutant["edits"]:
+        path = target / "src" / "cordwood" / edit["file"]
+        text = path.read_text()
+        assert text.count(edit["before"]) == 1, f"{edit['file']} has changed: mend the mutant"
+        path.write_text(text.replace(edit["before"], edit["after"]))
+    return target / "src"
+
+
+def run(command: list[str], sources: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("path", MUTANTS, ids=[path.stem for path in MUTANTS])
+def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
+    mutant = tomllib.loads(path.read_text())
+    sources = mutated(mutant, tmp_path)
+    if "crashes" in mutant:
+        done = run(["-c", CRASH, str(mutant["crashes"])], sources)
+        assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
+    else:
+        done = run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant["tests"]], sources)
+        assert re.search(r"^\d+ failed", done.stdout, re.M), f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
+        assert "error" not in done.stdout.rsplit("\n", 2)[-2], f"{path.stem} broke the test itself\n{done.stdout}"
+
+
+def test_without_a_mutant_the_same_disks_survive() -> None:
+    most = max(tomllib.loads(path.read_text()).get("crashes", 0) for path in MUTANTS)
+    done = run(["-c", CRASH, str(most)], ROOT / "src")
+    assert done.returncode == 0, done.stdout + done.stderr
