@@ -1,0 +1,49 @@
+"""`cordwood`: where every command begins, and where every error ends as one line and an exit code.
+
+0  done      1  failed      2  wrong usage      65  damaged data      75  try later
+"""
+
+import logging
+import sys
+
+import click
+
+from cordwood import __version__
+from cordwood.cli.demo import demo
+from cordwood.cli.wal import wal
+from cordwood.errors import CordwoodError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="cordwood")
+def cli() -> None:
+    """A durable message log and work queue that Spark reads and writes as a table.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 65 damaged data, 75 try later.
+    """
+
+
+cli.add_command(wal)
+cli.add_command(demo)
+
+
+def main() -> None:
+    """Run the command line and end the process with the right exit code."""
+    logging.basicConfig(level=logging.WARNING, format="cordwood: %(message)s", stream=sys.stderr)
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except CordwoodError as error:
+        click.echo(f"cordwood: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"cordwood: {where}{error.strerror or error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,275 @@
+"""`cordwood wal`: look at a journal, verify every byte of it, and repair it by explicit choice."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+import click
+
+from cordwood.cli.show import bytes_text, progress_bar, table
+from cordwood.errors import Damaged, Refused
+from cordwood.journal import clean, repair
+from cordwood.journal.frame import Kind, unpack
+from cordwood.journal.scan import Scan
+from cordwood.journal.segment import SUFFIX
+from cordwood.journal.survey import SegmentReport, Survey, find_segments, survey
+from cordwood.journal.verdict import Verdict, judge
+from cordwood.machine.disk import RealDirectory
+
+PATH = click.argument("path", type=click.Path(path_type=Path))
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+@click.group()
+def wal() -> None:
+    """Look at, verify and repair the journal of a stopped broker.
+
+    PATH is a data directory, or the `journal` directory in it.
+    """
+
+
+@contextmanager
+def journal_at(path: Path) -> Iterator[RealDirectory]:
+    """Give the journal's directory, locked, or refuse a path that holds none. Nothing is made or changed."""
+    if not path.exists():
+        raise Refused(f"{path} does not exist; give a data directory or the journal directory in it")
+    if not path.is_dir():
+        raise Refused(f"{path} is a file; give the directory that holds it")
+    inner = path / "journal"
+    directory = RealDirectory(inner if inner.is_dir() else path)
+    try:
+        names = directory.names()
+        if not any(name.endswith(SUFFIX) or name == clean.NAME for name in names):
+            raise Refused(f"{path} holds no journal: there is no {SUFFIX} file in it or in {inner.name}/")
+        directory.lock()
+        yield directory
+    finally:
+        directory.close()
+
+
+def _survey(directory: RealDirectory) -> tuple[Survey, Verdict]:
+    """Read every byte, with a progress bar on a terminal."""
+    total = 0
+    for _, name in find_segments(directory):
+        file = directory.open(name, write=False)
+        total += file.size()
+        file.close()
+    with progress_bar("verifying", total) as advance:
+        seen = 0
+
+        def moved(position: int) -> None:
+            nonlocal seen
+            advance(position - seen if position >= seen else position)
+            seen = position
+
+        found = survey(directory, progress=moved if sys.stderr.isatty() else None)
+    return found, judge(found)
+
+
+def _summary(found: Survey, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "ok": not verdict.damages,
+        "segments": len(found.segments),
+        "frames": sum(report.frames for report in found.segments),
+        "bytes": sum(report.size for report in found.segments),
+        "first": found.segments[0].first if found.segments else 0,
+        "end": verdict.end,
+        "proven": verdict.proven,
+        "clean": verdict.is_clean,
+        "torn": asdict(verdict.torn) if verdict.torn else None,
+        "damages": [asdict(damage) for damage in verdict.damages],
+    }
+
+
+@wal.command()
+@PATH
+@JSON
+@click.option("--frames", "with_frames", is_flag=True, help="List frames too.")
+@click.option("--from", "start", type=click.IntRange(min=0), default=0, help="The first LSN to list.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many frames to list.")
+def inspect(path: Path, as_json: bool, with_frames: bool, start: int, limit: int) -> None:
+    """Show the segments of a journal, and its frames.
+
+    Example: cordwood wal inspect ./data --frames --from 1000 --limit 20
+    """
+    with journal_at(path) as directory:
+        found, verdict = _survey(directory)
+        frames = list(_frames(directory, found, start, limit)) if with_frames else []
+        others = [name for name in directory.names() if not name.endswith(SUFFIX)]
+    if as_json:
+        segments = [_segment(report, verdict) for report in found.segments]
+        shown = {**_summary(found, verdict), "segments": segments, "other_files": others}
+        click.echo(json.dumps({**shown, "frames": frames} if with_frames else shown))
+        return
+    rows = [_segment(report, verdict) for report in found.segments]
+    table(
+        ["file", "first", "end", "frames", "snapshot", "bytes", "begun", "state"],
+        [
+            [
+                row["file"],
+                row["first"],
+                row["end"],
+                row["frames"],
+                bytes_text(row["snapshot_bytes"]) if row["snapshot_bytes"] is not None else "none",
+                bytes_text(row["bytes"]),
+                row["created"] or "",
+                row["state"],
+            ]
+            for row in rows
+        ],
+    )
+    if frames:
+        columns = ["lsn", "kind", "file", "position", "bytes", "entries", "synced"]
+        table(columns, [[frame[column] for column in columns] for frame in frames])
+    _tell(found, verdict)
+    if others:
+        click.echo("also there: " + ", ".join(others))
+
+
+def _segment(report: SegmentReport, verdict: Verdict) -> dict[str, Any]:
+    if any(damage.file == report.name for damage in verdict.damages):
+        state = "damaged"
+    elif verdict.torn and verdict.torn.name == report.name:
+        state = "torn"
+    else:
+        state = "ok"
+    header = report.header
+    has_snapshot = header is not None and header.has_snapshot
+    created = datetime.fromtimestamp(header.created_ms / 1000, UTC) if header else None
+    return {
+        "file": report.name,
+        "first": report.first,
+        "end": report.end,
+        "frames": report.frames,
+        "snapshot_bytes": header.body - 64 if header and has_snapshot else None,
+        "bytes": report.size,
+        "created": created.strftime("%Y-%m-%d %H:%M:%S") if created else None,
+        "state": state,
+    }
+
+
+def _frames(directory: RealDirectory, found: Survey, start: int, limit: int) -> Iterator[dict[str, Any]]:
+    """Yield what there is to tell about each good frame from `start` on, `limit` of them."""
+    for report in found.segments:
+        for run in report.runs:
+            if run.end <= start or report.identity is None or limit <= 0:
+                continue
+            file = directory.open(report.name, write=False)
+            try:
+                scan = Scan(file, report.identity, run.position, run.first, run.chain, stop_lsn=run.end)
+                for position, header, payload in scan:
+                    if header.lsn < start or limit <= 0:
+                        continue
+                    limit -= 1
+                    yield {
+                        "lsn": header.lsn,
+                        "kind": Kind(header.kind).name.lower(),
+                        "file": report.name,
+                        "position": position,
+                        "bytes": header.length,
+                        "entries": len(unpack(payload)) if header.kind == Kind.DATA else 0,
+                        "synced": header.synced,
+                    }
+            finally:
+                file.close()
+
+
+@wal.command()
+@PATH
+@JSON
+def verify(path: Path, as_json: bool) -> None:
+    """Check every byte of a journal; exit 65 if acknowledged data is damaged.
+
+    Example: cordwood wal verify ./data --json
+    """
+    with journal_at(path) as directory:
+        found, verdict = _survey(directory)
+    if as_json:
+        click.echo(json.dumps(_summary(found, verdict)))
+    else:
+        _tell(found, verdict)
+    if verdict.damages:
+        raise Damaged(verdict.damages)
+
+
+def _tell(found: Survey, verdict: Verdict) -> None:
+    summary = _summary(found, verdict)
+    what = f"{summary['segments']} segments, {summary['frames']} frames, {bytes_text(summary['bytes'])}"
+    span = f"LSN {summary['first']} to {verdict.end - 1}" if verdict.end > summary["first"] else "no frames"
+    if verdict.damages:
+        click.echo(f"{what}; {span}; damaged in {len(verdict.damages)} place(s):")
+        for damage in verdict.damages:
+            click.echo(f"  {damage}")
+    else:
+        how = "closed cleanly" if verdict.is_clean else f"not closed; proven to be synced below LSN {verdict.proven}"
+        click.echo(f"{what}; {span}; {how}: every byte holds")
+    if verdict.torn:
+        torn = verdict.torn
+        click.echo(
+            f"{torn.name}, byte {torn.position}: a write was cut short at LSN {torn.lsn}; "
+            "it was never acknowledged, and the next start cuts it and keeps a copy"
+        )
+
+
+@wal.command("repair")
+@PATH
+@JSON
+@click.option("--quarantine", "choice", flag_value="quarantine", help="Give up the frames that cannot be read.")
+@click.option("--truncate", "choice", flag_value="truncate", help="Give up everything from the first damage on.")
+@click.option("--dry-run", is_flag=True, help="Say what would be lost, and change nothing.")
+def repair_command(path: Path, as_json: bool, choice: str | None, dry_run: bool) -> None:
+    """Make a damaged journal open again, keeping a copy of all that is changed.
+
+    Without a choice it mends only what can be mended without losing a frame; otherwise it shows what each
+    choice would lose and exits with 65.
+
+    Example: cordwood wal repair ./data --quarantine
+    """
+    with journal_at(path) as directory:
+        found, verdict = _survey(directory)
+        chosen = repair.Choice(choice) if choice else repair.Choice.MEND
+        if not verdict.damages:
+            _report(repair.Repaired((), (), ()), as_json, "nothing to repair: every byte holds")
+            return
+        if dry_run or (chosen is repair.Choice.MEND and not repair.can_mend(found, verdict)):
+            _choices(found, verdict, as_json)
+            if not dry_run:
+                raise Damaged(verdict.damages)
+            return
+        done = repair.repair(directory, chosen, SystemRandom())
+    lost = ", ".join(_run_text(run) for run in done.lost) or "no frame"
+    changed, copies = ", ".join(done.changed), ", ".join(done.copies)
+    _report(
+        done,
+        as_json,
+        f"repaired ({chosen}): {changed} changed, copies kept as {copies}; lost: {lost}",
+    )
+
+
+def _choices(found: Survey, verdict: Verdict, as_json: bool) -> None:
+    offered = [repair.Choice.QUARANTINE, repair.Choice.TRUNCATE]
+    if repair.can_mend(found, verdict):
+        offered.insert(0, repair.Choice.MEND)
+    losses = {str(choice): repair.lost_by(choice, found, verdict) for choice in offered}
+    if as_json:
+        click.echo(json.dumps({**_summary(found, verdict), "choices": losses}))
+        return
+    _tell(found, verdict)
+    for choice, lost in losses.items():
+        option = "" if choice == "mend" else f" --{choice}"
+        click.echo(f"repair{option} would lose: {', '.join(map(_run_text, lost)) or 'no frame'}")
+
+
+def _report(done: repair.Repaired, as_json: bool, text: str) -> None:
+    click.echo(json.dumps(asdict(done)) if as_json else text)
+
+
+def _run_text(run: tuple[int, int]) -> str:
+    first, end = run
+    return f"LSN {first}" if end == first + 1 else f"LSN {first} to {end - 1}"
