@@ -1,9 +1,13 @@
 """An owner of a journal that remembers every frame, and small things to build journals with."""
 
 import json
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from random import Random
 
+import pytest
+
+from cordwood.journal.fold import Snapshot
 from cordwood.journal.journal import Journal
 from cordwood.journal.limits import Limits
 from cordwood.journal.opening import open_journal
@@ -30,9 +34,9 @@ class Recorder:
     def lost(self, first: int, end: int) -> None:
         self.given_up.append((first, end))
 
-    def snapshot(self) -> list[bytes]:
+    def snapshot(self) -> Snapshot:
         text = json.dumps(self.frames).encode()
-        return [text[: len(text) // 2], text[len(text) // 2 :]]
+        return Snapshot([text[: len(text) // 2], text[len(text) // 2 :]], 2, len(text))
 
 
 class Counting(Recorder):
@@ -41,8 +45,9 @@ class Counting(Recorder):
     def restore(self, parts: Iterable[memoryview]) -> None:
         self.frames = {lsn: [] for lsn in range(int(b"".join(bytes(part) for part in parts)))}
 
-    def snapshot(self) -> list[bytes]:
-        return [str(max(self.frames, default=-1) + 1).encode()]
+    def snapshot(self) -> Snapshot:
+        text = str(max(self.frames, default=-1) + 1).encode()
+        return Snapshot([text], 1, len(text))
 
 
 def open_sim(disk: SimDirectory, fold: Recorder | None = None, limits: Limits = SMALL, seed: int = 1) -> Journal:
@@ -77,3 +82,13 @@ def disk_of(contents_of: dict[str, bytes]) -> SimDirectory:
     disk.sync()
     disk.operations = 0
     return disk
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Wait for something that happens in another thread, long enough for any machine."""
+    pause = threading.Event()
+    for _ in range(5000):
+        if what():
+            return
+        pause.wait(0.002)
+    pytest.fail("it did not happen")

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -12,19 +11,9 @@ from cordwood.journal.limits import Limits
 from cordwood.journal.survey import survey
 from cordwood.journal.verdict import judge
 from cordwood.sim.disk import SimDirectory
-from tests.journal.recorder import contents, files, open_sim
+from tests.journal.recorder import contents, files, open_sim, until
 
 LIMITS = Limits(segment_bytes=1 << 16)
-
-
-def until(what: Callable[[], bool]) -> None:
-    """Wait for something that happens in another thread, long enough for any machine."""
-    pause = threading.Event()
-    for _ in range(5000):
-        if what():
-            return
-        pause.wait(0.002)
-    pytest.fail("it did not happen")
 
 
 class Told:
@@ -180,3 +169,36 @@ def test_many_threads_append_and_release_while_segments_are_used_again() -> None
     committer.stop()
     committer.journal.close()
     assert open_sim(disk).end >= 800
+
+
+def test_an_owner_that_raises_when_told_leaves_nobody_waiting() -> None:
+    failures: list[Unavailable] = []
+
+    def told(written: int, synced: int) -> None:
+        raise RuntimeError("the event loop is closed")
+
+    committer = Committer(open_sim(SimDirectory(), limits=LIMITS), told, failed=failures.append).start()
+    committer.append_when_room([b"x"])
+    until(lambda: bool(failures))
+    with pytest.raises(Unavailable, match="event loop"):
+        committer.append([b"y"])
+    committer.stop()
+
+
+def test_a_full_disk_is_not_asked_again_for_every_append_it_refuses() -> None:
+    disk = SimDirectory()
+    committer, _ = running(disk)
+    until(lambda: not committer.journal.wants_maintenance)
+    disk.capacity_bytes = sum(map(len, files(disk).values()))
+    refused = 0
+    before = 0
+    while refused < 2000:
+        try:
+            committer.append([bytes(5000)])
+        except Full:
+            before = before or disk.operations
+            refused += 1
+        except Preparing:
+            time.sleep(0)
+    assert disk.operations - before < 50
+    committer.stop()

@@ -39,7 +39,8 @@ class Scene:
             journal.append([entry])
         self.start = segment.size
         journal.commit(sync=False)
-        self.places = [*segment.positions[-GROUP:], segment.size]
+        group = range(segment.end - GROUP, segment.end)
+        self.places = [*(segment.places.find(lsn)[1] for lsn in group), segment.size]
         self.name, self.before, self.after = segment.name, before, files(disk)[segment.name]
         self.others = {name: data for name, data in files(disk).items() if name != segment.name}
 

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from cordwood.errors import Damaged
+from cordwood.journal.fold import Snapshot
 from cordwood.journal.survey import survey
 from cordwood.journal.verdict import judge
 from cordwood.sim.disk import SimDirectory
@@ -14,9 +15,9 @@ from tests.journal.recorder import Counting, append, contents, disk_of, files, o
 class Tiny(Counting):
     """A snapshot of two short parts."""
 
-    def snapshot(self) -> list[bytes]:
+    def snapshot(self) -> Snapshot:
         text = str(max(self.frames, default=-1) + 1).encode()
-        return [text, b""]
+        return Snapshot([text, b""], 2, len(text))
 
 
 def small_journal(clean: bool) -> tuple[dict[str, bytes], dict[int, bytes]]:
@@ -68,7 +69,7 @@ def test_each_flip_after_a_kill_is_refused_if_proven_and_cut_if_not(part: int) -
     assert not verdict.damages
     assert verdict.proven == verdict.end - 1, "only the last frame is not yet proven"
     last = found.segments[-1]
-    proven_bytes = last.positions[verdict.proven - last.first]
+    proven_bytes = last.places.find(verdict.proven)[1]
     seen = set()
     for name, data in held.items():
         length = min(len(data), last.behind + 40) if name == last.name else len(data)

@@ -37,7 +37,7 @@ def flipped(disk: SimDirectory, name: str, position: int) -> SimDirectory:
 def position_of(disk: SimDirectory, lsn: int, name: str = FIRST) -> int:
     for report in survey(disk).segments:
         if report.name == name:
-            return report.positions[lsn - report.first]
+            return report.places.find(lsn)[1]
     raise AssertionError("no such frame")
 
 
@@ -259,3 +259,34 @@ def test_a_frame_that_does_not_chain_is_not_in_the_log() -> None:
     mixed[place:end] = files(other)[FIRST][place:end]
     with pytest.raises(Damaged, match=r"LSN 2 cannot be read"):
         open_sim(disk_of({**files(one), FIRST: bytes(mixed)}))
+
+
+def test_a_crash_while_opening_after_a_clean_close_opens_again() -> None:
+    for frames in (0, 6):
+        held = files(used(frames, clean=True))
+        images = []
+        disk = disk_of(held)
+        disk.watch = lambda operation, name, at=disk, into=images: into.append(at.image())
+        open_sim(disk)
+        for step, image in enumerate([*images, disk.image()]):
+            lefts = [image.after_kill(), *(image.after_power_cut(Random(seed)) for seed in range(20))]
+            for left in lefts:
+                assert open_sim(left, seed=step).end == frames, f"before operation {step}"
+
+
+def test_a_torn_write_on_a_full_disk_is_copied_into_a_spare() -> None:
+    disk = used(6)
+    torn = flipped(disk, FIRST, position_of(disk, 5) + 70)
+    torn.capacity_bytes = sum(map(len, files(torn).values()))
+    journal = open_sim(torn)
+    assert journal.end == 5
+    copy = files(torn)[FIRST.replace(".wal", "-5.torn")]
+    assert 0 < len(copy) < 500, "only what was ours"
+
+
+def test_a_full_disk_without_a_spare_opens_with_what_the_last_segment_has_left() -> None:
+    disk = used(6)
+    held = {name: data for name, data in files(disk).items() if not name.endswith(".spare")}
+    full = disk_of(held)
+    full.capacity_bytes = sum(map(len, held.values()))
+    assert open_sim(full).end == 6

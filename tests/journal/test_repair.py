@@ -4,8 +4,10 @@ from random import Random
 
 import pytest
 
-from cordwood.errors import Damaged
-from cordwood.journal.repair import Choice, Repaired, repair
+from cordwood.errors import Damaged, Refused
+from cordwood.journal.frame import Lost
+from cordwood.journal.repair import Choice, Repaired, _write_lost, repair
+from cordwood.journal.segment import HEADER_BYTES, SegmentHeader, segment_name
 from cordwood.journal.survey import survey
 from cordwood.journal.verdict import judge
 from cordwood.sim.disk import SimDirectory
@@ -39,7 +41,7 @@ def flip(disk: SimDirectory, name: str, *positions: int) -> SimDirectory:
 def place(disk: SimDirectory, lsn: int) -> tuple[str, int]:
     for report in survey(disk).segments:
         if report.first <= lsn < report.end:
-            return report.name, report.positions[lsn - report.first]
+            return report.name, report.places.find(lsn)[1]
     raise AssertionError("no such frame")
 
 
@@ -205,3 +207,30 @@ def test_a_repaired_journal_verifies() -> None:
     disk = flip(disk, name, position + 80)
     fix(disk, Choice.QUARANTINE)
     assert not judge(survey(disk)).damages
+
+
+def test_what_is_lost_reads_as_nothing_and_the_rest_reads_from_anywhere() -> None:
+    disk = closed()
+    gone = {6, 7, 8}
+    for lsn in gone:
+        name, position = place(closed(), lsn)
+        disk = flip(disk, name, position + 80)
+    fix(disk, Choice.QUARANTINE)
+    journal = open_sim(disk)
+    for start in range(FRAMES):
+        for end in range(start, FRAMES + 1):
+            expected = [lsn for lsn in range(start, end) if lsn not in gone]
+            assert [lsn for lsn, _ in journal.frames(start, end)] == expected
+    with pytest.raises(Refused, match="holds no entries"):
+        journal.read(7)
+
+
+def test_a_lost_frame_for_a_huge_run_takes_no_memory() -> None:
+    disk = SimDirectory()
+    file = disk.open(segment_name(0), create=True)
+    header = SegmentHeader(5, 0, 0, HEADER_BYTES, 0, False)
+    file.write([header.encode()], 0)
+    _write_lost(file, HEADER_BYTES, 5, 0, 0, Lost(1 << 40, 0, ""))
+    file.sync()
+    disk.sync()
+    assert open_sim(disk).end == 1 << 40

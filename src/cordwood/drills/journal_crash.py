@@ -23,10 +23,10 @@ from types import FrameType
 from awscrt.checksums import crc64nvme
 
 from cordwood.errors import Full, Preparing, Unavailable
+from cordwood.journal.fold import Snapshot
 from cordwood.journal.journal import Journal
 from cordwood.journal.limits import Limits
 from cordwood.journal.opening import open_journal
-from cordwood.machine.disk import Buffer
 from cordwood.sim.clock import SimClock
 from cordwood.sim.disk import CrashImage, SimDirectory
 
@@ -39,7 +39,7 @@ PHASES = {  # the function at work → what we call it
     "recover": "recovery",
     "_commit_group": "commit",
     "make": "preparing",
-    "close": "closing",
+    "_leave_clean": "closing",
 }
 WANTED = ("rotation", "snapshot", "recycling", "cut", "recovery")
 ROUNDS_OF_ONE_DISK = 12
@@ -58,6 +58,7 @@ class Digest:
         self.count = 0
         self.value = 0
         self.parts = 1
+        self.size = 40
 
     def restore(self, parts: Iterable[memoryview]) -> None:
         fields = b"".join(bytes(part) for part in parts).split(b" ")
@@ -71,10 +72,11 @@ class Digest:
     def lost(self, first: int, end: int) -> None:
         raise Violation(f"frames {first} to {end} were given up, and nobody asked for that")
 
-    def snapshot(self) -> Iterable[Buffer]:
-        text = b"%d %d %s" % (self.count, self.value, b"." * 40 * self.parts)
+    def snapshot(self) -> Snapshot:
+        text = b"%d %d %s" % (self.count, self.value, b"." * (self.count * 7919 % self.size))
         step = -(-len(text) // self.parts)
-        return [text[start : start + step] for start in range(0, len(text), step)]
+        parts = [text[start : start + step] for start in range(0, len(text), step)]
+        return Snapshot(iter(parts), len(parts), len(text))
 
 
 @dataclass(slots=True)
@@ -148,6 +150,7 @@ class _Disk:
         self.clock = SimClock()
         self.truth = Truth()
         self.acknowledged = 0
+        self.released = 0
         self.told = 0  # frames whose callers were told that they are written
         self.least = 0  # frames that must be there: acknowledged, or written when only the process died
         self.most = 0
@@ -176,7 +179,14 @@ class _Disk:
             self.disk.faults = None
             fold = Digest()
             fold.parts = self.random.choice((1, 1, 3))
-            journal = open_journal(self.disk, fold, self.limits, clock=self.clock, random=self.random)
+            fold.size = self.random.choice((40, 400, 2 * self.limits.segment_bytes))
+            try:
+                journal = open_journal(self.disk, fold, self.limits, clock=self.clock, random=self.random)
+            except Full:
+                # A state that grew over its segment needs more than the reserve; somebody frees space.
+                self.tally.events["no room to open"] += 1
+                self.disk.capacity_bytes = None
+                continue
             self._check_opened(journal, fold)
             self.journal = journal
             appends += self._live(journal, fold, APPENDS - appends)
@@ -191,6 +201,8 @@ class _Disk:
             raise Violation(f"the log ends at {end}, but only {self.most} frames were appended")
         if (fold.count, fold.value) != self.truth.digests[end]:
             raise Violation(f"the state at {end} is not the fold of what was appended")
+        if journal.first > self.released:
+            raise Violation(f"the log begins at {journal.first}, but only what is below {self.released} was released")
         for lsn, entries in journal.frames(journal.first):
             if self.truth.entries[lsn] != b"".join(entries):
                 raise Violation(f"frame {lsn} has another content")
@@ -236,7 +248,7 @@ class _Disk:
                 elif what < 0.92:
                     journal.maintain()
                 elif what < 0.97:
-                    journal.release(random.randrange(journal.synced + 1))
+                    self._release(journal, random.randrange(journal.synced + 1))
                 elif journal.synced > journal.first:
                     lsn = random.randrange(journal.first, journal.synced)
                     entry = self.truth.entries[lsn]
@@ -246,23 +258,36 @@ class _Disk:
                 journal.maintain()
             except Full:
                 self.tally.events["disk full"] += 1
-                journal.release(journal.synced)
+                self._release(journal, journal.synced)
                 journal.maintain()
             except Unavailable:
                 self.tally.events["disk failed"] += 1
                 journal.abandon()
                 self.acknowledged = max(self.acknowledged, journal.synced)
-                self.least, self.most = max(self.acknowledged, self.told), len(self.truth.entries)
+                self.least = max(self.acknowledged, self.told)
+                # If the disk failed only once, what was not acknowledged is cut back and is not there.
+                self.most = self.least if self.disk.faults is None else len(self.truth.entries)
                 return appends
             self.acknowledged = max(self.acknowledged, journal.synced)
-        if random.random() < 0.1 and journal.failure is None:
+        if random.random() < 0.2 and journal.failure is None:
             try:
                 journal.close()
-                self.tally.events["clean close"] += 1
                 self.acknowledged = len(self.truth.entries)
+                self._finished_close()
             except Unavailable:
                 self.tally.events["close failed"] += 1
         return appends
+
+    def _finished_close(self) -> None:
+        """Let half of the crashes of such a round come after the last operation, where the mark is complete."""
+        self.tally.events["clean close"] += 1
+        if self.draw.random() < 0.5:
+            end = len(self.truth.entries)
+            self.moment = Moment(self.disk.image(), self.truth, end, end, end, False, frozenset({"closed"}))
+
+    def _release(self, journal: Journal, lsn: int) -> None:
+        self.released = max(self.released, lsn)
+        journal.release(lsn)
 
     def _commit(self, journal: Journal) -> None:
         if self.random.random() < 0.6:
@@ -290,7 +315,9 @@ class _Disk:
         chance = self.random.random()
         if operation == "write" and chance < 0.05 and size > 1:
             return self.random.randrange(1, size)
-        if chance > 0.995:
+        if chance > (0.97 if operation == "sync" else 0.995):
+            if self.random.random() < 0.7:
+                self.disk.faults = None  # it fails once
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if operation == "write" and chance > 0.985 and name.endswith(".tmp"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

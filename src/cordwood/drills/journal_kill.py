@@ -17,10 +17,11 @@ from pathlib import Path
 
 from cordwood.errors import CordwoodError
 from cordwood.journal.committer import Committer
+from cordwood.journal.fold import Snapshot
 from cordwood.journal.journal import Journal
 from cordwood.journal.limits import Limits
 from cordwood.journal.opening import open_journal
-from cordwood.machine.disk import Buffer, RealDirectory, make_directory
+from cordwood.machine.disk import RealDirectory, make_directory
 
 LIMITS = Limits(segment_bytes=256 << 10)
 
@@ -48,8 +49,8 @@ class Count:
     def lost(self, first: int, end: int) -> None:
         raise AssertionError("nobody gave up a frame")
 
-    def snapshot(self) -> list[Buffer]:
-        return [struct.pack("<Q", self.count)]
+    def snapshot(self) -> Snapshot:
+        return Snapshot([struct.pack("<Q", self.count)], 1, 8)
 
 
 def entry_of(number: int, seed: int) -> bytes:

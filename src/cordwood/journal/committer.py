@@ -11,6 +11,7 @@
 After idling a moment the committer writes an empty frame: it carries the proof that the last group was synced.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ from typing import Literal
 from cordwood.errors import Preparing, Unavailable
 from cordwood.journal.journal import Journal, Lsn
 from cordwood.machine.disk import Buffer
+
+log = logging.getLogger("cordwood.journal")
 
 SyncMode = Literal["always", "interval", "never"]
 Told = Callable[[Lsn, Lsn], None]
@@ -30,7 +33,7 @@ RETRY_MS = 1_000  # how often a full disk is asked again whether it has room
 class Committer:
     """Commits what is appended and tells how far: `told(written, synced)`, from its own thread.
 
-    `failed(error)` comes once, when the journal can no longer write; `room()` comes when an append that raised
+    `failed(error)` comes when the journal can no longer write; `room()` comes when an append that raised
     `Preparing` or `Full` may be tried again.
     """
 
@@ -52,6 +55,7 @@ class Committer:
         self._sync_interval_ms = sync_interval_ms
         self._work = threading.Event()
         self._prepare = threading.Event()
+        self._freed = threading.Event()
         self._stopping = False
         self._threads = [
             threading.Thread(target=self._commit_for_ever, name="cordwood-committer", daemon=True),
@@ -60,7 +64,6 @@ class Committer:
 
     def start(self) -> "Committer":
         """Begin; the first spares are prepared while the first frames come in."""
-        self._prepare.set()
         for thread in self._threads:
             thread.start()
         return self
@@ -88,12 +91,14 @@ class Committer:
         """Say that no frame below `lsn` is needed any more, and have the files let go."""
         self.journal.release(lsn)
         self._prepare.set()
+        self._freed.set()
 
     def stop(self) -> None:
         """Commit what was appended and end the threads. The journal stays open."""
         self._stopping = True
         self._work.set()
         self._prepare.set()
+        self._freed.set()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
@@ -125,16 +130,26 @@ class Committer:
                 elif idle:
                     due = None
                     self._work.wait()
-        except Unavailable as error:
-            self._failed(error)
+        except Exception as error:  # also one of the owner's `told`: nobody may be left waiting for ever
+            self._fail(error)
 
     def _prepare_for_ever(self) -> None:
-        has_room = True
-        while not self._stopping:
-            self._prepare.wait(None if has_room else RETRY_MS / 1000)
-            self._prepare.clear()
-            if self._stopping or self.journal.failure:
-                return
-            has_room = self.journal.maintain()
-            if has_room:
-                self._room()
+        try:
+            while not self._stopping and self.journal.failure is None:
+                if self.journal.maintain():
+                    self._room()
+                    self._prepare.wait()
+                else:
+                    # A full disk is not asked again for each append that it refuses.
+                    self._freed.wait(RETRY_MS / 1000)
+                self._prepare.clear()
+                self._freed.clear()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.journal.fail(error)
+        failure = self.journal.failure
+        assert failure is not None, "a journal that failed says why"
+        log.error("%s", failure, exc_info=None if isinstance(error, Unavailable) else error)
+        self._failed(failure)

@@ -1,9 +1,20 @@
 """The owner of a journal: whoever turns its frames into state."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cordwood.machine.disk import Buffer
+
+
+class Snapshot(NamedTuple):
+    """Captured state: `parts`, drawn later in another thread, and bounds of their number and their bytes together.
+
+    The bounds are asked for because room is decided before a frame is numbered, and the parts come after.
+    """
+
+    parts: Iterable[Buffer]
+    most_parts: int
+    most_bytes: int
 
 
 class Fold(Protocol):
@@ -18,10 +29,11 @@ class Fold(Protocol):
     def lost(self, first: int, end: int) -> None:
         """Learn that the frames from `first` to `end` were given up by an operator."""
 
-    def snapshot(self) -> Iterable[Buffer] | None:
-        """Capture the state now, cheaply; the parts (each bounded) are drawn later in another thread.
+    def snapshot(self) -> Snapshot | None:
+        """Capture the state now, cheaply: as it is after every frame that was appended so far.
 
-        None says that the state cannot be captured, and so that every frame must be kept.
+        It is called inside `append`, so an owner with several threads holds a lock of its own over `append` and
+        `apply`. None says that the state cannot be captured, and so that every frame must be kept.
         """
 
 
@@ -38,5 +50,5 @@ class Blank:
     def lost(self, first: int, end: int) -> None:
         pass
 
-    def snapshot(self) -> Iterable[Buffer] | None:
+    def snapshot(self) -> Snapshot | None:
         return None

@@ -28,6 +28,7 @@ from cordwood.machine.disk import Buffer
 MAGIC = b"CWF1"
 HEADER_BYTES = 64
 IDENTITY_AT = 24  # where the identity stands in a header: what a search for frames looks for
+CHAIN_AT = 32  # where the link to the frame before stands
 MAX_PAYLOAD_BYTES = 1 << 30
 MAX_ENTRIES = 1 << 20
 
@@ -95,6 +96,7 @@ def pack(entries: Sequence[Buffer]) -> Payload:
     """Return the payload that holds these entries, without copying the large ones."""
     if not 0 < len(entries) <= MAX_ENTRIES:
         raise ValueError(f"a frame holds 1 to {MAX_ENTRIES} entries, not {len(entries)}")
+    entries = [_as_bytes(entry) for entry in entries]
     lengths = [len(entry) for entry in entries]
     buffers: list[Buffer] = [struct.pack(f"<Q{len(lengths)}Q", len(lengths), *lengths)]
     length = 8 + 8 * len(lengths)
@@ -109,8 +111,14 @@ def pack(entries: Sequence[Buffer]) -> Payload:
     return payload_of([b"".join(buffers)] if length <= _JOIN_BYTES else buffers)
 
 
+def _as_bytes(entry: Buffer) -> Buffer:
+    """Return a view whose length is in bytes, whatever its items are."""
+    return entry.cast("B") if isinstance(entry, memoryview) and (entry.itemsize, entry.ndim) != (1, 1) else entry
+
+
 def payload_of(buffers: Sequence[Buffer]) -> Payload:
     """Return the payload that is these bytes, one after the other."""
+    buffers = [_as_bytes(buffer) for buffer in buffers]
     checksum = 0
     for buffer in buffers:
         checksum = crc64nvme(buffer, checksum)

@@ -9,31 +9,32 @@
 behind the last such frame, and end ≥ written ≥ synced always. After a write or sync that failed the journal only
 reads: what was not acknowledged is cut back, and every append and every wait raises `Unavailable`.
 
-Threads: `append` from any; `commit` from any, one at a time; `maintain` from one. The owner's `snapshot` is
-called inside `append`, by the thread that appends, when its state is that of every frame below.
+Threads: `append` from any; `commit` from any, one at a time; `maintain` from any, one at a time. The owner's
+`snapshot` is called inside `append`.
 """
 
 import contextlib
+import logging
 import threading
-from bisect import bisect_right
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from cordwood.errors import CordwoodError, Damage, Damaged, Full, Preparing, Refused, Unavailable
+from cordwood.errors import CordwoodError, Full, Preparing, Refused, Unavailable
 from cordwood.journal import clean
-from cordwood.journal.fold import Fold
-from cordwood.journal.frame import EMPTY, HEADER_BYTES, Kind, Payload, pack, unpack
+from cordwood.journal.fold import Fold, Snapshot
+from cordwood.journal.frame import EMPTY, HEADER_BYTES, Kind, Payload, pack
 from cordwood.journal.limits import Limits
-from cordwood.journal.scan import Scan, Why, Window
 from cordwood.journal.segment import HEADER_BYTES as SEGMENT_HEADER_BYTES
 from cordwood.journal.segment import Segment
-from cordwood.journal.spares import Spare, Spares
-from cordwood.journal.verdict import REPAIR
+from cordwood.journal.segments import Segments
+from cordwood.journal.spares import NO_ROOM, Spare, Spares
 from cordwood.journal.writer import Writer
 from cordwood.machine.clock import Clock
-from cordwood.machine.disk import Buffer, Directory, File
+from cordwood.machine.disk import Buffer, Directory
+
+log = logging.getLogger("cordwood.journal")
 
 Lsn = int
 
@@ -41,7 +42,7 @@ Lsn = int
 class _Rotation(NamedTuple):
     first: Lsn
     spare: Spare
-    snapshot: Iterable[Buffer] | None
+    snapshot: Snapshot | None
     planned: int  # bytes set aside for the snapshot when the frames behind were let in
 
 
@@ -65,18 +66,19 @@ class Journal:
         self._limits = limits
         self._clock = clock
         self._random = random
-        self._segments = segments
+        self._segments = Segments(directory, segments, limits.open_files)
         self._writer = writer
         self._spares = spares
         self._queue: deque[tuple[int, Payload] | _Rotation] = deque()
         self._numbering = threading.Lock()
         self._committing = threading.Lock()
         self._maintaining = threading.Lock()
-        self._failure: Unavailable | None = None
-        self._closed = False
+        self._failure: str | None = None
+        self._closing = False
         self._end = self._written = self._synced = writer.segment.end
         self._acknowledged_position = writer.segment.size
-        self._marked = writer.segment.end
+        # Frames that an opening wrote again are served, so they want their proof as new ones do.
+        self._marked = writer.segment.first
         self._released = 0
         self._keeps_all = False  # a released file did not surely go
         self._fill = writer.segment.size
@@ -84,9 +86,8 @@ class Journal:
         self._snapshot_bytes = writer.segment.header.body - SEGMENT_HEADER_BYTES
         self._rotations_queued = 0
         self._wanted_bytes = 0  # a frame waits for a spare as large as this
-        self._room_trouble: CordwoodError | None = None
-        self._files: OrderedDict[str, File] = OrderedDict()
-        self._in_use: dict[str, int] = {}
+        self._unmakeable: str | None = None  # why that spare could not be made; said once, to whoever asks next
+        self._trouble: tuple[type[Unavailable], str] | None = None  # why ordinary spares cannot be made
 
     @property
     def end(self) -> Lsn:
@@ -106,17 +107,22 @@ class Journal:
     @property
     def failure(self) -> Unavailable | None:
         """Why the journal only reads, or None while it writes."""
-        return self._failure
+        return None if self._failure is None else Unavailable(self._failure)
 
     @property
     def first(self) -> Lsn:
         """The lowest LSN that can still be read."""
-        return self._segments[0].first
+        return self._segments.first
 
     @property
     def bytes_on_disk(self) -> int:
         """The bytes in all segments, without spares."""
-        return sum(segment.size for segment in list(self._segments))
+        return self._segments.bytes_on_disk
+
+    @property
+    def queued(self) -> bool:
+        """Whether something waits for a commit."""
+        return bool(self._queue)
 
     # Appending
 
@@ -129,44 +135,52 @@ class Journal:
         """
         payload = pack(entries)
         with self._numbering:
-            return self._enqueue(Kind.DATA, payload, reserve)
+            return self._enqueue(payload, reserve)
 
     def mark(self) -> Lsn | None:
         """Queue an empty frame, so that the last group's sync is proven on disk; None if that is needless."""
         with self._numbering:
-            needless = self._marked == self._end or self._fill + HEADER_BYTES > self._capacity
-            if self._failure or self._closed or needless:
+            if self._failure or self._closing or self._marked == self._end or self._synced < self._end:
                 return None
-            lsn = self._enqueue(Kind.MARK, EMPTY, True)
+            if self._fill + HEADER_BYTES > self._capacity:
+                return None
+            self._queue.append((Kind.MARK, EMPTY))
+            self._fill += HEADER_BYTES
+            self._end += 1
             self._marked = self._end
-            return lsn
+            return self._end - 1
 
-    def _enqueue(self, kind: Kind, payload: Payload, reserve: bool) -> Lsn:
+    def _enqueue(self, payload: Payload, reserve: bool) -> Lsn:
         self._check_writable()
         size = HEADER_BYTES + payload.length
-        if self._fill + size > self._capacity:
-            self._plan_rotation(size, reserve)
+        # Each segment keeps room for a mark: the last frame in it wants its proof, too.
+        if self._fill + size + HEADER_BYTES > self._capacity:
+            self._plan_rotation(size + HEADER_BYTES, reserve)
         elif not reserve and not self._spares.ready:
             raise self._no_room()
         lsn = self._end
-        self._queue.append((kind, payload))
+        self._queue.append((Kind.DATA, payload))
         self._fill += size
         self._end = lsn + 1
         return lsn
 
     def _plan_rotation(self, size: int, reserve: bool) -> None:
         """Queue a rotation before the frame of `size` bytes, or raise because there is no room for it."""
-        eighth = self._limits.segment_bytes // 8
-        planned = min(max(eighth, 2 * self._snapshot_bytes), self._limits.segment_bytes // 2)
-        needed = SEGMENT_HEADER_BYTES + planned + size
+        if not reserve and len(self._spares.ready) < 2 and self._wanted_bytes == 0:
+            raise self._no_room()
+        snapshot = self._fold.snapshot()
+        planned = 0 if snapshot is None else snapshot.most_bytes + HEADER_BYTES * snapshot.most_parts
+        # However large the state is, a segment has room for more than one frame behind it.
+        needed = SEGMENT_HEADER_BYTES + planned + max(size, self._limits.segment_bytes // 2)
         spare = self._spares.fitting(needed)
         if spare is None:
-            # It may be too large for an ordinary segment: then it gets one of its own.
             self._wanted_bytes = max(self._wanted_bytes, needed)
+            if self._unmakeable is not None:
+                reason, self._unmakeable = self._unmakeable, None
+                raise Full(reason)
             raise self._no_room()
         if not reserve and len(self._spares.ready) < 2:
             raise self._no_room()
-        snapshot = self._fold.snapshot()
         self._spares.ready.remove(spare)
         self._queue.append(_Rotation(self._end, spare, snapshot, planned))
         self._rotations_queued += 1
@@ -174,8 +188,9 @@ class Journal:
         self._capacity = spare.size
 
     def _no_room(self) -> CordwoodError:
-        if self._room_trouble is not None:
-            return self._room_trouble
+        if self._trouble is not None:
+            kind, reason = self._trouble
+            return kind(reason)
         return Preparing("the next segment is being prepared; try again in a moment")
 
     # Committing
@@ -189,13 +204,45 @@ class Journal:
             self._commit_group_or_fail(sync)
             return self._synced
 
+    def sync(self, lsn: Lsn) -> None:
+        """Return once frame `lsn` is synced; whoever comes first commits for all who wait."""
+        while self._synced <= lsn:
+            with self._committing:
+                if self._synced > lsn:
+                    return
+                if lsn >= self._end:
+                    self._check_writable()
+                    raise ValueError(f"LSN {lsn} was never appended; the log ends at {self._end}")
+                self._commit_group_or_fail(True)
+
+    def write(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
+        """Append, make room if need be, sync, and return the LSN: for callers without a committer thread."""
+        asked = False
+        while True:
+            try:
+                lsn = self.append(entries, reserve=reserve)
+                break
+            except Preparing:
+                if not self.maintain():
+                    self._check_writable()
+                    raise self._no_room() from None
+            except Full:
+                if asked or not self.maintain():
+                    raise
+                asked = True  # space may have been freed; if not, it is full
+        self.sync(lsn)
+        return lsn
+
     def _commit_group_or_fail(self, sync: bool) -> None:
-        self._check_writable()
+        self._check_open()
         try:
             self._commit_group(sync)
-        except Exception as error:
-            # Not only the disk: an owner whose snapshot raises must not leave frames waiting for ever.
-            raise self._fail(error) from error
+        except BaseException as error:
+            # Whatever it was, a failed disk or Ctrl-C: frames were numbered that are not where they belong.
+            self._fail(error)
+            if isinstance(error, Exception):
+                raise Unavailable(self._failure) from error
+            raise
 
     def _commit_group(self, sync: bool) -> None:
         queue = self._queue
@@ -204,9 +251,9 @@ class Journal:
             queue.popleft()
         group: list[tuple[int, Payload]] = []
         size = 0
-        while queue and size < self._limits.max_batch_bytes:
+        while queue:
             item = queue[0]
-            if isinstance(item, _Rotation):
+            if isinstance(item, _Rotation) or (group and size + item[1].length > self._limits.max_batch_bytes):
                 break
             group.append(item)
             queue.popleft()
@@ -231,60 +278,44 @@ class Journal:
             self._directory,
             rotation.spare.name,
             first=rotation.first,
-            chain=old.chain if len(old.segment.positions) else old.segment.header.chain,
+            chain=old.chain if old.segment.end > old.segment.first else old.segment.header.chain,
             snapshot=rotation.snapshot,
             identity=self._random.getrandbits(64),
             created_ms=self._clock.now_ms(),
         )
-        writer.publish(rotation.spare.name)
+        try:
+            writer.publish(rotation.spare.name)
+        except BaseException:
+            writer.file.close()
+            raise
         old.file.close()
+        self._segments.add(writer.segment)
         with self._numbering:
             self._writer = writer
-            if self._segments[-1].first == writer.segment.first:
-                self._segments.pop()  # it held no frame, and the new one took its name
-            self._segments.append(writer.segment)
             self._acknowledged_position = writer.segment.size
             self._snapshot_bytes = writer.segment.header.body - SEGMENT_HEADER_BYTES
             self._rotations_queued -= 1
             if self._rotations_queued == 0:
                 self._fill += self._snapshot_bytes - rotation.planned
 
-    def _fail(self, error: Exception) -> Unavailable:
+    def fail(self, error: BaseException) -> None:
+        """Stop writing for good: for whoever finds that nobody can be told any more."""
+        with self._committing:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
         """Stop writing for good, and cut back what nobody was told is there."""
         what = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
-        self._failure = Unavailable(f"a write failed ({what}): the journal only reads until it is opened again")
-        self._queue.clear()
+        with self._numbering:
+            if self._failure is not None:
+                return
+            self._failure = f"a write failed ({what}): the journal only reads until it is opened again"
+            self._queue.clear()
         with contextlib.suppress(OSError):
             # The disk may refuse this too. Then the frames are found whole or torn at the next opening, and
             # nobody was told that they are there.
             self._writer.file.truncate(self._acknowledged_position)
             self._writer.sync()
-        return self._failure
-
-    def sync(self, lsn: Lsn) -> None:
-        """Return once frame `lsn` is synced; whoever comes first commits for all who wait."""
-        while self._synced <= lsn:
-            with self._committing:
-                if self._synced > lsn:
-                    return
-                self._commit_group_or_fail(True)
-
-    @property
-    def queued(self) -> bool:
-        """Whether something waits for a commit."""
-        return bool(self._queue)
-
-    def write(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
-        """Append, make room if need be, sync, and return the LSN: for callers without a committer thread."""
-        while True:
-            try:
-                lsn = self.append(entries, reserve=reserve)
-                break
-            except (Preparing, Full):
-                if not self.maintain():
-                    raise self._no_room() from None
-        self.sync(lsn)
-        return lsn
 
     # Room
 
@@ -299,49 +330,58 @@ class Journal:
         A disk that is full is not an error here: `append` tells, and the next call tries again.
         """
         with self._maintaining:
-            if self._closed or self._failure:
-                return False
             try:
-                while self._step():
-                    pass
+                while not self._closing and self._failure is None:
+                    if not self._let_one_go() and not self._make_one():
+                        self._trouble = None
+                        return True
             except Full as error:
-                self._room_trouble = error
-                return False
+                self._trouble = (Full, str(error))
             except OSError as error:
-                self._room_trouble = Unavailable(f"cannot prepare a segment: {error.strerror or error}")
-                return False
-            self._room_trouble = None
-            return True
+                self._trouble = (Unavailable, f"cannot prepare a segment: {error.strerror or error}")
+            return False
 
     @property
     def wants_maintenance(self) -> bool:
         """Whether `maintain` has something to do."""
-        return self._lacks_spares() or self._releasable() is not None
+        return self._lacks_spares() or (not self._keeps_all and self._segments.releasable(self._released) is not None)
 
     def _lacks_spares(self) -> bool:
         return len(self._spares.ready) < self._limits.spares or self._wanted_bytes > 0
 
-    def _step(self) -> bool:
-        old = self._take_released()
-        if old is not None:
-            self._let_file_go(old)
+    def _make_one(self) -> bool:
+        """Make a spare if one is lacking: the ordinary ones first, then one for a frame that needs more."""
+        if len(self._spares.ready) < self._limits.spares:
+            # A state that fills most of a segment gets larger ones.
+            large = SEGMENT_HEADER_BYTES + self._snapshot_bytes * 5 // 4 + self._limits.segment_bytes // 2
+            self._add(self._spares.make(max(self._limits.segment_bytes, large)))
             return True
-        if self._lacks_spares():
-            self._add(self._spares.make(max(self._limits.segment_bytes, self._wanted_bytes)))
+        wanted = self._wanted_bytes
+        if wanted:
+            try:
+                self._add(self._spares.make(wanted))
+            except Full as error:
+                # Only that frame has no room; everybody else goes on.
+                self._wanted_bytes = 0
+                self._unmakeable = str(error)
             return True
         return False
 
-    def _let_file_go(self, old: Segment) -> None:
+    def _let_one_go(self) -> bool:
         """Use a released file again, or remove it: one at a time, oldest first, each made durable.
 
         A power cut must not leave a hole between two that are still there. So, when one did not surely go, no
         later one goes before the journal is opened again.
         """
-        self._forget_file(old.name)
+        if self._keeps_all:
+            return False
+        old = self._segments.take(self._released)
+        if old is None:
+            return False
         self._keeps_all = True
         size = self._limits.segment_bytes
         # A short file costs as much to lengthen as a new one; an overlong one wastes room.
-        if self._lacks_spares() and size // 2 <= old.size <= 2 * size:
+        if len(self._spares.ready) < self._limits.spares and size // 2 <= old.size <= 2 * size:
             try:
                 self._add(self._spares.recycle(old.name, size))
             except Full:
@@ -351,32 +391,13 @@ class Journal:
             self._directory.remove(old.name)
             self._directory.sync()
         self._keeps_all = False
+        return True
 
     def _add(self, spare: Spare) -> None:
         with self._numbering:
             self._spares.ready.append(spare)
             if spare.size >= self._wanted_bytes:
                 self._wanted_bytes = 0
-
-    def _releasable(self) -> Segment | None:
-        """Return the oldest segment if it may go: all of it released, unread, and not needed for a start.
-
-        The newest snapshot and the segment before it are always kept: a flip in one snapshot must not be
-        the end of everything that only snapshots carry.
-        """
-        segments = self._segments
-        oldest = segments[0]
-        if self._keeps_all or len(segments) < 3 or segments[1].first > self._released or oldest.readers:
-            return None
-        newest = next((i for i in reversed(range(len(segments))) if segments[i].header.has_snapshot), 0)
-        return oldest if newest > 1 else None
-
-    def _take_released(self) -> Segment | None:
-        with self._numbering:
-            old = self._releasable()
-            if old is not None:
-                del self._segments[0]
-            return old
 
     # Reading
 
@@ -393,95 +414,7 @@ class Journal:
         The entries are valid until the next step. While a segment is being read its file is not used again.
         """
         end = self._synced if end is None else min(end, self._synced)
-        if start < self.first:
-            raise Refused(f"LSN {start} is gone; the log begins at {self.first}")
-        window = Window(1 << 20)
-        while start < end:
-            segment = self._hold(start)
-            try:
-                stop = min(end, segment.end)
-                yield from self._frames_of(segment, start, stop, window)
-            finally:
-                self._let_go(segment)
-            start = stop
-
-    def _frames_of(
-        self, segment: Segment, start: Lsn, stop: Lsn, window: Window
-    ) -> Iterator[tuple[Lsn, list[memoryview]]]:
-        position = segment.positions[start - segment.first]
-        after = stop - segment.first
-        end = segment.positions[after] if after < len(segment.positions) else segment.size
-        file = self._open_file(segment.name)
-        try:
-            # The first frame's own link stands in for the one before, which was checked when it was read.
-            link = bytearray(8)
-            file.read_into(memoryview(link), position + 32)
-            scan = Scan(
-                file,
-                segment.header.identity,
-                position,
-                start,
-                int.from_bytes(link, "little"),
-                end=end,
-                stop_lsn=stop,
-                window=window,
-            )
-            for _, header, payload in scan:
-                if header.kind == Kind.DATA:
-                    yield header.lsn, unpack(payload)
-            if scan.lsn < stop or scan.why is not Why.LIMIT:
-                raise Damaged(
-                    [
-                        Damage(
-                            segment.name,
-                            scan.position,
-                            scan.lsn,
-                            stop,
-                            str(scan.why),
-                            "it was synced",
-                            REPAIR,
-                        )
-                    ]
-                )
-        finally:
-            self._close_file(segment.name)
-
-    def _hold(self, lsn: Lsn) -> Segment:
-        with self._numbering:
-            place = bisect_right(self._segments, lsn, key=lambda segment: segment.first)
-            if place == 0:
-                raise Refused(f"LSN {lsn} is gone; the log begins at {self.first}")
-            segment = self._segments[place - 1]
-            segment.readers += 1
-            return segment
-
-    def _let_go(self, segment: Segment) -> None:
-        with self._numbering:
-            segment.readers -= 1
-
-    def _open_file(self, name: str) -> File:
-        """Return an open file to read from; up to `open_files` of them stay open between reads."""
-        with self._numbering:
-            if name not in self._files:
-                self._files[name] = self._directory.open(name, write=False)
-            self._files.move_to_end(name)
-            self._in_use[name] = self._in_use.get(name, 0) + 1
-            return self._files[name]
-
-    def _close_file(self, name: str) -> None:
-        with self._numbering:
-            self._in_use[name] -= 1
-            if not self._in_use[name]:
-                del self._in_use[name]
-            idle = [other for other in self._files if other not in self._in_use]
-            for other in idle[: max(0, len(self._files) - self._limits.open_files)]:
-                self._files.pop(other).close()
-
-    def _forget_file(self, name: str) -> None:
-        with self._numbering:
-            file = self._files.pop(name, None)
-            if file is not None:
-                file.close()
+        return self._segments.frames(start, end)
 
     # Closing
 
@@ -490,35 +423,50 @@ class Journal:
 
         A journal that failed leaves no mark.
         """
-        if self._closed:
-            return
+        with self._numbering:
+            if self._closing:
+                return
+            self._closing = True  # from here on nothing is numbered
         try:
-            while self._failure is None and (self._queue or self._synced < self._written):
-                self.commit()
             with self._committing, self._maintaining:
-                self._closed = True
+                while self._failure is None and (self._queue or self._synced < self._written):
+                    self._commit_group_or_fail(True)
                 if self._failure is None:
-                    try:
-                        self._writer.seal()
-                        clean.leave_clean(self._directory, self._end)
-                    except OSError as error:
-                        raise self._fail(error) from error
+                    self._leave_clean()
         finally:
-            self.abandon()
+            self._let_go()
+
+    def _leave_clean(self) -> None:
+        assert self._written == self._end, "every numbered frame is written"
+        try:
+            self._writer.seal()
+            clean.leave_clean(self._directory, self._end)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                self._fail(error)
+                raise Unavailable(self._failure) from error
+            # All is synced; only the mark has no room. The next opening reads the log as after a kill.
+            log.warning("no room for the clean mark in %s; nothing is lost", self._directory.path)
 
     def abandon(self) -> None:
         """Let go of every file and the lock, and leave the rest as a crash would."""
-        self._closed = True
+        with self._numbering:
+            self._closing = True
+        with self._committing, self._maintaining:
+            self._let_go()
+
+    def _let_go(self) -> None:
         self._writer.file.close()
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        self._segments.close()
         self._directory.close()
 
-    def _check_writable(self) -> None:
+    def _check_open(self) -> None:
         if self._failure is not None:
-            raise self._failure
-        if self._closed:
+            raise Unavailable(self._failure)
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._closing:
             raise Unavailable("the journal is closed")
 
     def __enter__(self) -> "Journal":

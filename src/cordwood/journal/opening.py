@@ -20,7 +20,7 @@ from random import Random, SystemRandom
 from cordwood.errors import Damage, Damaged, Full
 from cordwood.journal import clean
 from cordwood.journal.fold import Fold
-from cordwood.journal.frame import Kind, payload_of, unpack
+from cordwood.journal.frame import CHAIN_AT, Kind, payload_of, unpack
 from cordwood.journal.journal import Journal
 from cordwood.journal.limits import Limits
 from cordwood.journal.scan import Scan, Window
@@ -93,11 +93,13 @@ def recover(
     for name in directory.names():
         if name.endswith(UNFINISHED):
             directory.remove(name)
+    spares = Spares(directory, limits.segment_bytes, lambda: random.getrandbits(64))
     if verdict.torn:
-        keep_torn(directory, verdict.torn)
+        keep_torn(directory, verdict.torn, spares)
     reports = list(found.segments)
     chain = _fold_proven(directory, fold, reports, verdict, window)
-    spares = Spares(directory, lambda: random.getrandbits(64))
+    if reports and not spares.ready:
+        cut(directory, reports[-1], verdict.end)  # what it has left may be the only room there is
     prepared = _first_file(directory, spares, limits)
     writer = Writer.begin(
         directory,
@@ -178,14 +180,17 @@ def _fold_proven(
 def _apply(fold: Fold, name: str, scan: Scan) -> None:
     for position, header, payload in scan:
         if header.kind == Kind.DATA:
-            try:
-                entries = unpack(payload)
-            except ValueError as error:
-                damage = Damage(name, position, header.lsn, header.lsn + 1, str(error), "its checksum holds", REPAIR)
-                raise Damaged([damage]) from error
-            fold.apply(header.lsn, entries)
+            fold.apply(header.lsn, _entries(name, position, header.lsn, payload))
         elif header.kind == Kind.LOST:
             fold.lost(header.lsn, scan.lsn)
+
+
+def _entries(name: str, position: int, lsn: int, payload: memoryview) -> list[memoryview]:
+    try:
+        return unpack(payload)
+    except ValueError as error:
+        damage = Damage(name, position, lsn, lsn + 1, str(error), "its checksum holds", REPAIR)
+        raise Damaged([damage]) from error
 
 
 def _write_again(
@@ -194,50 +199,37 @@ def _write_again(
     """Copy the frames from the proven point to the end into the new segment, and fold them."""
     assert report.identity is not None
     run = report.runs[0]
-    place = verdict.proven - report.first
-    position = report.positions[place]
+    lsn, position = report.places.find(verdict.proven)
+    assert lsn == verdict.proven, "a LOST frame says itself that it is synced"
     file = directory.open(report.name, write=False)
     try:
         link = bytearray(8)
-        file.read_into(memoryview(link), position + 32)
+        file.read_into(memoryview(link), position + CHAIN_AT)
         chain = int.from_bytes(link, "little")
         scan = Scan(file, report.identity, position, verdict.proven, chain, stop_lsn=run.end, window=window)
-        for _, header, payload in scan:
-            assert header.kind != Kind.LOST, "a LOST frame says itself that it is synced"
+        for position, header, payload in scan:
             writer.write([(header.kind, payload_of([payload]))], verdict.proven)
             if header.kind == Kind.DATA:
-                fold.apply(header.lsn, unpack(payload))
+                fold.apply(header.lsn, _entries(report.name, position, header.lsn, payload))
         assert scan.lsn == verdict.end, "what was read once reads again"
     finally:
         file.close()
 
 
-def keep_torn(directory: Directory, torn: Cut) -> None:
-    """Copy what is to be cut to `<segment>-<LSN>.torn`, and make the copy durable."""
+def keep_torn(directory: Directory, torn: Cut, spares: Spares) -> None:
+    """Copy what is to be cut to `<segment>-<LSN>.torn`, into a spare if need be, and make the copy durable."""
     name = f"{torn.name.removesuffix('.wal')}-{torn.lsn}.torn"
     if name in directory.names():
         directory.remove(name)
-    source = directory.open(torn.name, write=False)
-    copy = directory.open(name, create=True)
     try:
-        position = torn.position
-        buffer = bytearray(min(COPY_BYTES, torn.behind - torn.position))
-        blank = bytes(len(buffer))
-        while position < torn.behind:
-            have = source.read_into(memoryview(buffer)[: torn.behind - position], position)
-            if have == 0:
-                break
-            if buffer[:have] != blank[:have]:  # what is all zeros stays a hole
-                write_all(copy, [memoryview(buffer)[:have]], position - torn.position)
-            position += have
-        copy.sync()
-        directory.sync()
-    except OSError:
-        directory.remove(name)
-        raise
-    finally:
-        source.close()
-        copy.close()
+        directory.open(name, create=True).close()
+        _copy_torn(directory, torn, name)
+    except OSError as error:
+        if error.errno not in NO_ROOM or not spares.ready:
+            raise
+        spare = spares.ready.pop()
+        directory.rename(spare.name, name)
+        _copy_torn(directory, torn, name)
     log.warning(
         "%s was cut at byte %d (LSN %d): a write that was never acknowledged; a copy is in %s",
         torn.name,
@@ -247,11 +239,34 @@ def keep_torn(directory: Directory, torn: Cut) -> None:
     )
 
 
+def _copy_torn(directory: Directory, torn: Cut, name: str) -> None:
+    length = torn.behind - torn.position
+    source = directory.open(torn.name, write=False)
+    try:
+        copy = directory.open(name)
+        try:
+            done = 0
+            buffer = memoryview(bytearray(min(COPY_BYTES, length)))
+            while done < length:
+                have = source.read_into(buffer[: min(len(buffer), length - done)], torn.position + done)
+                assert have, "the file is as long as it was"
+                done = write_all(copy, [buffer[:have]], done)
+            copy.truncate(length)
+            copy.sync()
+        finally:
+            copy.close()
+    finally:
+        source.close()
+    directory.sync()
+
+
 def cut(directory: Directory, report: SegmentReport, end: int) -> Segment:
     """Cut a segment behind the frames that count, if anything stands there, and return it as a closed one."""
     assert report.header is not None
-    keep = min(end, report.end) - report.first
-    behind = report.positions[keep] if keep < len(report.positions) else report.behind
+    behind = report.behind
+    if end < report.end:
+        _, behind = report.places.find(end)
+        report.places.cut(end)
     if behind < report.size:
         file = directory.open(report.name)
         try:
@@ -259,7 +274,8 @@ def cut(directory: Directory, report: SegmentReport, end: int) -> Segment:
             file.sync()
         finally:
             file.close()
-    return Segment(report.header, report.positions[:keep], behind)
+        report.size = behind
+    return Segment(report.header, report.places, behind)
 
 
 def _first_file(directory: Directory, spares: Spares, limits: Limits) -> str:

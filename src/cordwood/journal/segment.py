@@ -19,7 +19,7 @@ of it is outside a checksum.
 
 import struct
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from awscrt.checksums import crc64nvme
 
@@ -86,17 +86,54 @@ def first_of(name: str) -> int | None:
     return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
 
 
+class Places:
+    """Where each frame of a segment begins; a run of lost frames has the place of the LOST frame before it."""
+
+    __slots__ = ("_lost", "_positions", "end", "first")
+
+    def __init__(self, first: int):
+        self.first = first
+        self.end = first
+        self._positions = array("Q")
+        self._lost: list[tuple[int, int, int]] = []  # (first, end, position), in order
+
+    def add(self, *positions: int) -> None:
+        """The next frames begin here."""
+        self._positions.extend(positions)
+        self.end += len(positions)
+
+    def cut(self, end: int) -> None:
+        """Forget the frames from `end` on; none of them is a lost one."""
+        assert all(lost_end <= end for _, lost_end, _ in self._lost), "lost frames are below the proven point"
+        keep = len(self._positions) - max(0, self.end - end)
+        del self._positions[keep:]
+        self.end = min(self.end, end)
+
+    def lose(self, end: int, position: int) -> None:
+        """The frames from here to `end` are lost; the frame that says so stands at `position`."""
+        self._lost.append((self.end, end, position))
+        self.end = end
+
+    def find(self, lsn: int) -> tuple[int, int]:
+        """Return the LSN and the position of the frame that holds `lsn` or says that it is lost."""
+        assert self.first <= lsn < self.end, "the frame is in this segment"
+        before = 0
+        for first, end, position in self._lost:
+            if lsn < first:
+                break
+            if lsn < end:
+                return first, position
+            before += end - first
+        return lsn, self._positions[lsn - self.first - before]
+
+
 @dataclass(slots=True)
 class Segment:
-    """What a running journal knows of one of its files.
-
-    `positions[i]` is where the frame with LSN `first + i` begins; `size` is the position behind the last. Lost
-    frames have the position of the LOST frame that stands for them.
-    """
+    """What a running journal knows of one of its files. `size` is the position behind the last frame."""
 
     header: SegmentHeader
-    positions: "array[int]" = field(default_factory=lambda: array("Q"))
-    size: int = 0
+    places: Places
+    size: int
     readers: int = 0
 
     @property
@@ -109,4 +146,4 @@ class Segment:
 
     @property
     def end(self) -> int:
-        return self.header.first + len(self.positions)
+        return self.places.end

@@ -30,31 +30,37 @@ class Spare(NamedTuple):
 class Spares:
     """The prepared files of one journal. Making them is slow and done by one thread; taking one is not."""
 
-    def __init__(self, directory: Directory, new_number: Callable[[], int]):
+    def __init__(self, directory: Directory, least_bytes: int, new_number: Callable[[], int]):
         self._directory = directory
         self._new_number = new_number
         self.ready: list[Spare] = []
         for name in directory.names():
             if name.endswith(SUFFIX):
                 file = directory.open(name, write=False)
-                self.ready.append(Spare(name, file.size()))
+                size = file.size()
                 file.close()
+                if size >= least_bytes:
+                    self.ready.append(Spare(name, size))
+                else:
+                    directory.remove(name)  # made when segments were smaller: no reserve for us
 
     def make(self, size: int) -> Spare:
         """Return a new prepared file, or raise `Full` and leave nothing."""
-        number = self._new_number()
-        unfinished = f"{number:016x}{UNFINISHED}"
-        file = self._directory.open(unfinished, create=True)
+        unfinished = f"{self._new_number():016x}{UNFINISHED}"
+        file = None
         try:
+            file = self._directory.open(unfinished, create=True)
             lengthen(file, 0, size)
             file.sync()
         except OSError as error:
-            self._directory.remove(unfinished)
+            if file is not None:
+                self._directory.remove(unfinished)
             if error.errno in NO_ROOM:
                 raise Full(f"no room for {size} bytes in {self._directory.path}: {error.strerror}") from error
             raise
         finally:
-            file.close()
+            if file is not None:
+                file.close()
         return self._finish(unfinished, size)
 
     def recycle(self, old: str, size: int) -> Spare:

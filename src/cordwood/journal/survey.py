@@ -4,7 +4,6 @@ A report is facts only. A segment's frames are reported as runs: the first begin
 well, and a later one begins wherever good frames are found again behind bad bytes.
 """
 
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from cordwood.journal.scan import Scan, Why, Window, search
 from cordwood.journal.segment import (
     HEADER_BYTES,
     SUFFIX,
+    Places,
     SegmentHeader,
     decode_segment_header,
     first_of,
@@ -54,9 +54,9 @@ class SegmentReport:
     identity: int | None = None
     snapshot_fault: tuple[int, Why] | None = None
     runs: list[Run] = field(default_factory=list)
-    positions: "array[int]" = field(default_factory=lambda: array("Q"))
+    places: Places = field(default_factory=lambda: Places(0))  # of the first run
     synced: int = 0  # the highest "synced" of any whole header of this segment, wherever it stands
-    stray: bool = False  # the identity stands somewhere behind the first run: bytes of ours
+    stray: int = 0  # the position behind the last bytes of ours that are not in the first run, 0 if there are none
     frames: int = 0
 
     @property
@@ -118,7 +118,7 @@ def examine(
 ) -> SegmentReport:
     """Report on one segment, whose frames at `stop` and above stand in another file."""
     window = window or Window()
-    report = SegmentReport(name, first, file.size())
+    report = SegmentReport(name, first, file.size(), places=Places(first))
     head = bytearray(HEADER_BYTES)
     have = file.read_into(memoryview(head), 0)
     header = decode_segment_header(name, bytes(head[:have]))
@@ -165,12 +165,13 @@ def _run(
     assert report.identity is not None
     scan = Scan(file, report.identity, position, lsn, chain, stop_lsn=stop, window=window)
     keep = not report.runs and lsn == report.first
-    positions = report.positions
+    places = report.places
     for here, header, _ in scan:
         report.frames += 1
-        if keep:
-            # A LOST frame stands for every LSN up to the next frame's.
-            positions.extend([here] * (scan.lsn - header.lsn))
+        if keep and header.kind == Kind.LOST:
+            places.lose(scan.lsn, here)
+        elif keep:
+            places.add(here)
         if progress:
             progress(scan.position)
     report.synced = max(report.synced, scan.synced)
@@ -187,7 +188,8 @@ def _resync(file: File, report: SegmentReport, position: int, lsn: int, stop: in
     for here, header in search(file, report.identity, position):
         if here < behind:
             continue
-        report.stray = True
+        length = header.length if header is not None else 0
+        report.stray = max(report.stray, min(here + HEADER_BYTES + length, report.size))
         if header is None or header.kind == Kind.SNAPSHOT:
             continue
         report.synced = max(report.synced, header.synced)

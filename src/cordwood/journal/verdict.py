@@ -92,10 +92,13 @@ def judge(found: Survey) -> Verdict:
             )
             _judge_frames(report, proven, proof, damages)
             assert damages, "a log that ends before the proven point is damaged"
-        elif clean_end is not None and (end > clean_end or report.behind < report.size):
+        elif clean_end is not None and (
+            # An opening that was cut off after it began its own segment leaves the mark: that one has room left.
+            end > clean_end or (report.behind < report.size and report.first != clean_end)
+        ):
             damages.append(_behind(report, end))
         elif report.stray:
-            torn = Cut(report.name, end, report.behind, report.size)
+            torn = Cut(report.name, end, report.behind, report.stray)
     elif clean_end:
         proven = clean_end
         damages.append(

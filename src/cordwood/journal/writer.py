@@ -12,8 +12,9 @@ Nothing is acknowledged from a segment before `publish` has returned.
 
 from collections.abc import Iterable, Sequence
 
+from cordwood.journal.fold import Snapshot
 from cordwood.journal.frame import Kind, Payload, encode_header, payload_of
-from cordwood.journal.segment import HEADER_BYTES, Segment, SegmentHeader
+from cordwood.journal.segment import HEADER_BYTES, Places, Segment, SegmentHeader
 from cordwood.machine.disk import Buffer, Directory, File, write_all
 
 _JOIN_BYTES = 256 << 10  # below this, copying into one buffer is cheaper than a long vector
@@ -36,7 +37,7 @@ class Writer:
         *,
         first: int,
         chain: int,
-        snapshot: Iterable[Buffer] | None,
+        snapshot: Snapshot | None,
         identity: int,
         created_ms: int,
     ) -> "Writer":
@@ -45,13 +46,13 @@ class Writer:
         try:
             after, position = chain, HEADER_BYTES
             if snapshot is not None:
-                after, position = write_snapshot(file, snapshot, first, identity, chain)
+                after, position = write_snapshot(file, snapshot.parts, first, identity, chain)
             header = SegmentHeader(identity, first, chain, position, created_ms, snapshot is not None)
             write_all(file, [header.encode()], 0)
         except BaseException:
             file.close()
             raise
-        return cls(directory, file, Segment(header, size=position), after)
+        return cls(directory, file, Segment(header, Places(first), position), after)
 
     def publish(self, prepared: str) -> None:
         """Make the segment part of the journal: once this returns it is found by every opening."""
@@ -78,7 +79,7 @@ class Writer:
             buffers = [b"".join(buffers)]
         behind = write_all(self.file, buffers, start)
         assert behind == position, "the frames written are as long as their headers say"
-        segment.positions.extend(positions)
+        segment.places.add(*positions)
         segment.size = position
         self.chain = chain
 

@@ -10,6 +10,7 @@ which of them happened, and a later sync that succeeds does not make up for it. 
 folders inside a directory.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -185,10 +186,17 @@ def make_directory(path: Path) -> None:
     while not path.is_dir():
         missing.append(path)
         path = path.parent
+    with contextlib.suppress(PermissionError):
+        # The lowest one that is there may have been made by somebody who was killed before the sync.
+        _sync_path(path.parent)
     for new in reversed(missing):
         os.mkdir(new, 0o700)
-        above = os.open(new.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(above)
-        finally:
-            os.close(above)
+        _sync_path(new.parent)
+
+
+def _sync_path(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -61,6 +61,7 @@ class CrashImage:
     names: dict[str, int]
     renames: list[tuple[str | None, str | None, int]]
     files: dict[int, tuple[bytes, list[tuple[int, bytes | int]]]]
+    now: dict[str, bytes]  # what a process sees
 
     def after_power_cut(self, random: Random, keep: float | None = None) -> "SimDirectory":
         """Return a disk as the power cut may have left it; `keep` is the share of what was not synced."""
@@ -99,7 +100,10 @@ class CrashImage:
 
     def after_kill(self) -> "SimDirectory":
         """Return the disk as the next process finds it when only the process died: all writes are there."""
-        return self.after_power_cut(Random(0), keep=1.0)
+        disk = SimDirectory()
+        disk._names = {name: _Inode(bytearray(data), bytearray(data)) for name, data in self.now.items()}
+        disk._durable_names = dict(disk._names)
+        return disk
 
 
 class SimFile:
@@ -182,7 +186,7 @@ class SimDirectory:
         """How many bytes can still be allocated."""
         if self.capacity_bytes is None:
             return 1 << 62
-        return self.capacity_bytes - sum(len(inode.cache) for inode in self._names.values())
+        return max(0, self.capacity_bytes - sum(len(inode.cache) for inode in self._names.values()))
 
     def names(self) -> list[str]:
         return sorted(self._names)
@@ -229,4 +233,5 @@ class SimDirectory:
             {name: id(inode) for name, inode in self._durable_names.items()},
             [(old, new, id(inode)) for old, new, inode in self._renames],
             {key: (bytes(inode.durable), inode.limbo + inode.pending) for key, inode in inodes.items()},
+            {name: bytes(inode.cache) for name, inode in self._names.items()},
         )

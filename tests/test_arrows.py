@@ -1,0 +1,46 @@
+"""Imports follow the data. A new arrow is drawn here first."""
+
+import ast
+from pathlib import Path
+
+import cordwood
+
+ROOT = Path(cordwood.__file__).parent
+
+# part → the parts of cordwood that it may import
+ARROWS = {
+    "errors": set(),
+    "machine": {"errors"},
+    "journal": {"machine", "errors"},
+    "sim": {"machine", "errors"},
+    "drills": {"journal", "machine", "sim", "errors"},
+    "cli": {"journal", "machine", "errors", ""},
+    "__main__": {"cli"},
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Return the parts of cordwood that a module imports ('' for the package itself)."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            if name == "cordwood" or name.startswith("cordwood."):
+                part = name.removeprefix("cordwood").lstrip(".").split(".")[0]
+                found.add(part if part in ARROWS else "")
+    return found
+
+
+def test_every_import_follows_an_arrow() -> None:
+    for path in sorted(ROOT.rglob("*.py")):
+        part = path.relative_to(ROOT).with_suffix("").parts[0]
+        if part == "__init__":
+            assert not imports(path), "`import cordwood` stays light"
+            continue
+        assert part in ARROWS, f"{path.name}: draw its arrows first"
+        strange = imports(path) - ARROWS[part] - {part}
+        assert not strange, f"{path.relative_to(ROOT)} imports {strange}"
