@@ -198,6 +198,7 @@ def test_wrong_usage_is_exit_2() -> None:
     assert cordwood("wal", "verify").returncode == 2
     assert cordwood("wal", "inspect", ".", "--limit", "0").returncode == 2
     assert cordwood("nonsense").returncode == 2
+    assert cordwood("wal", "repair", ".", "--quarantine", "--truncate").returncode == 2
 
 
 @pytest.mark.parametrize("words", [[], ["wal"], ["wal", "inspect"], ["wal", "verify"], ["wal", "repair"], ["demo"]])

@@ -202,3 +202,26 @@ def test_a_full_disk_is_not_asked_again_for_every_append_it_refuses() -> None:
             time.sleep(0)
     assert disk.operations - before < 50
     committer.stop()
+
+
+def test_a_lone_caller_is_committed_at_once_and_proven_later() -> None:
+    disk = SimDirectory()
+    committer, told = running(disk)
+    here = threading.get_ident()
+    threads = set()
+    original = committer._told
+
+    def watched(written: int, synced: int) -> None:
+        threads.add(threading.get_ident())
+        original(written, synced)
+
+    committer._told = watched
+    for number in range(200):
+        lsn = committer.append([b"%d" % number], lone=True)
+        until(lambda lsn=lsn: told.synced > lsn)
+    assert here in threads, "some were committed by the caller itself"
+    until(lambda: committer.journal._marked == committer.journal.synced)
+    end = committer.journal.end
+    committer.stop()
+    committer.journal.abandon()
+    assert judge(survey(disk)).proven >= end - 1

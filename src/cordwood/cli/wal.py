@@ -220,10 +220,10 @@ def _tell(found: Survey, verdict: Verdict) -> None:
 @wal.command("repair")
 @PATH
 @JSON
-@click.option("--quarantine", "choice", flag_value="quarantine", help="Give up the frames that cannot be read.")
-@click.option("--truncate", "choice", flag_value="truncate", help="Give up everything from the first damage on.")
+@click.option("--quarantine", is_flag=True, help="Give up the frames that cannot be read.")
+@click.option("--truncate", is_flag=True, help="Give up everything from the first damage on.")
 @click.option("--dry-run", is_flag=True, help="Say what would be lost, and change nothing.")
-def repair_command(path: Path, as_json: bool, choice: str | None, dry_run: bool) -> None:
+def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, dry_run: bool) -> None:
     """Make a damaged journal open again, keeping a copy of all that is changed.
 
     Without a choice it mends only what can be mended without losing a frame; otherwise it shows what each
@@ -231,9 +231,13 @@ def repair_command(path: Path, as_json: bool, choice: str | None, dry_run: bool)
 
     Example: cordwood wal repair ./data --quarantine
     """
+    if quarantine and truncate:
+        raise Refused("--quarantine and --truncate are two choices; take one")
+    chosen = repair.Choice.MEND
+    if quarantine or truncate:
+        chosen = repair.Choice.QUARANTINE if quarantine else repair.Choice.TRUNCATE
     with journal_at(path) as directory:
         found, verdict = _survey(directory)
-        chosen = repair.Choice(choice) if choice else repair.Choice.MEND
         if not verdict.damages:
             _report(repair.Repaired((), (), ()), as_json, "nothing to repair: every byte holds")
             return

@@ -27,11 +27,12 @@ SyncMode = Literal["always", "interval", "never"]
 Told = Callable[[Lsn, Lsn], None]
 
 IDLE_MS = 50  # long enough to stay out of a busy log, short enough that damage is soon told from a torn write
+QUICK_SECONDS = 0.001  # a sync that an event loop may wait for
 RETRY_MS = 1_000  # how often a full disk is asked again whether it has room
 
 
 class Committer:
-    """Commits what is appended and tells how far: `told(written, synced)`, from its own thread.
+    """Commits what is appended and tells how far: `told(written, synced)`, from the thread that committed.
 
     `failed(error)` comes when the journal can no longer write; `room()` comes when an append that raised
     `Preparing` or `Full` may be tried again.
@@ -57,6 +58,8 @@ class Committer:
         self._prepare = threading.Event()
         self._freed = threading.Event()
         self._stopping = False
+        self._dozing = False  # the committing thread waits for work, however long that takes
+        self._quick = False  # the last commit was
         self._threads = [
             threading.Thread(target=self._commit_for_ever, name="cordwood-committer", daemon=True),
             threading.Thread(target=self._prepare_for_ever, name="cordwood-preparer", daemon=True),
@@ -68,16 +71,29 @@ class Committer:
             thread.start()
         return self
 
-    def append(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
-        """Append a frame and have it committed; like `Journal.append` it waits for nothing."""
+    def append(self, entries: Sequence[Buffer], *, reserve: bool = False, lone: bool = False) -> Lsn:
+        """Append a frame and have it committed; like `Journal.append` it waits for nothing.
+
+        `lone` says that nobody else waits for a sync. Then, with a disk that has been quick, the frame is committed
+        right here: two switches between threads would cost as much as the sync.
+        """
         try:
             lsn = self.journal.append(entries, reserve=reserve)
         except Unavailable:
             self._prepare.set()
             raise
-        if not self._work.is_set():
+        if not (lone and self._quick and self._commit_here()) and not self._work.is_set():
             self._work.set()
         return lsn
+
+    def _commit_here(self) -> bool:
+        begun = time.perf_counter()
+        if not self.journal.commit_if_idle():
+            return False
+        self._quick = time.perf_counter() - begun < QUICK_SECONDS
+        self._told(self.journal.written, self.journal.synced)
+        # The thread is still needed for what may be queued behind, for the proof once all is quiet, and for room.
+        return not (self._dozing or self.journal.queued or self.journal.wants_maintenance)
 
     def append_when_room(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
         """Append a frame, waiting while room is being made; for threads, not for an event loop."""
@@ -113,7 +129,9 @@ class Committer:
                 idle = not self._work.wait(wait_ms / 1000)
                 self._work.clear()
                 while journal.queued:
+                    begun = time.perf_counter()
                     journal.commit(sync=always)
+                    self._quick = always and time.perf_counter() - begun < QUICK_SECONDS
                     self._told(journal.written, journal.synced)
                     if journal.wants_maintenance:
                         self._prepare.set()
@@ -124,12 +142,15 @@ class Committer:
                         journal.commit()
                         self._told(journal.written, journal.synced)
                         due = None
-                elif idle and journal.synced == journal.written and journal.mark() is not None:
-                    journal.commit()
-                    self._told(journal.written, journal.synced)
                 elif idle:
-                    due = None
-                    self._work.wait()
+                    self._dozing = True  # before looking: whoever commits from here on wakes this thread
+                    if journal.synced == journal.written and journal.mark() is not None:
+                        journal.commit()
+                        self._told(journal.written, journal.synced)
+                    else:
+                        due = None
+                        self._work.wait()
+                    self._dozing = False
         except Exception as error:  # also one of the owner's `told`: nobody may be left waiting for ever
             self._fail(error)
 

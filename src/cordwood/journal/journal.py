@@ -204,6 +204,16 @@ class Journal:
             self._commit_group_or_fail(sync)
             return self._synced
 
+    def commit_if_idle(self) -> bool:
+        """Commit here and now, unless somebody else is committing; say whether it was done."""
+        if not self._committing.acquire(blocking=False):
+            return False
+        try:
+            self._commit_group_or_fail(True)
+        finally:
+            self._committing.release()
+        return True
+
     def sync(self, lsn: Lsn) -> None:
         """Return once frame `lsn` is synced; whoever comes first commits for all who wait."""
         while self._synced <= lsn:
@@ -381,7 +391,7 @@ class Journal:
         self._keeps_all = True
         size = self._limits.segment_bytes
         # A short file costs as much to lengthen as a new one; an overlong one wastes room.
-        if len(self._spares.ready) < self._limits.spares and size // 2 <= old.size <= 2 * size:
+        if len(self._spares.ready) < self._limits.used_again and size // 2 <= old.size <= 2 * size:
             try:
                 self._add(self._spares.recycle(old.name, size))
             except Full:

@@ -11,12 +11,15 @@ class Limits:
     that writes 40 MB/s; larger segments were no faster (docs/decisions/0003). `max_batch_bytes`: the most that one
     group commit takes, so that a lone small append never waits for more than this to reach the disk.
     `spares`: files prepared ahead. One is the reserve for what must go on when the disk is full, the other is
-    the next one to be used. `open_files`: descriptors kept open for reading.
+    the next one to be used. `used_again`: how many there may be in all when released segments become spares; with
+    no more than `spares` nearly every release came too late, and writing zeros took half of the disk's speed.
+    `open_files`: descriptors kept open for reading.
     """
 
     segment_bytes: int = 64 << 20
     max_batch_bytes: int = 8 << 20
     spares: int = 2
+    used_again: int = 4
     open_files: int = 64
 
     def __post_init__(self) -> None:

@@ -22,7 +22,8 @@ from cordwood.journal.frame import (
 )
 from cordwood.machine.disk import File
 
-WINDOW_BYTES = 8 << 20
+WINDOW_BYTES = 1 << 20  # stays in the processor's cache
+SEARCH_BYTES = 256 << 10
 
 _LOG_KINDS = frozenset((Kind.DATA, Kind.MARK, Kind.LOST))
 _SNAPSHOT_KINDS = frozenset((Kind.SNAPSHOT,))
@@ -104,7 +105,7 @@ class Scan:
                 return
             at = position - base
             if have - at < HEADER_BYTES:
-                view, base, at, have = self._fill(position, HEADER_BYTES)
+                view, base, at, have = self._fill(position, HEADER_BYTES, view[at:have])
                 if have < HEADER_BYTES:
                     self.why = Why.EOF if have == 0 else Why.STRANGE
                     return
@@ -131,7 +132,7 @@ class Scan:
                 self.why = Why.SHORT
                 return
             if have - at < frame_bytes:
-                view, base, at, have = self._fill(position, frame_bytes)
+                view, base, at, have = self._fill(position, frame_bytes, view[at:have])
                 if have < frame_bytes:
                     self.why = Why.SHORT
                     return
@@ -155,37 +156,36 @@ class Scan:
             self.position, self.lsn, self.chain = position, lsn, chain
             yield here, found, payload
 
-    def _fill(self, position: int, wanted: int) -> tuple[memoryview, int, int, int]:
+    def _fill(self, position: int, wanted: int, left: memoryview) -> tuple[memoryview, int, int, int]:
+        """Show the file from `position` on; what was read already, `left`, is moved and not read again."""
         rest = self._end - position
         view = self._window.at_least(min(wanted, rest), rest)
-        have = self._file.read_into(view[: min(len(view), rest)], position)
+        kept = len(left)
+        view[:kept] = left
+        have = kept + self._file.read_into(view[kept : min(len(view), rest)], position + kept)
         return view, position, 0, have
 
 
-def search(
-    file: File, identity: int, position: int, *, window: Window | None = None
-) -> Iterator[tuple[int, Header | None]]:
+def search(file: File, identity: int, position: int) -> Iterator[tuple[int, Header | None]]:
     """Yield every place from `position` on that carries this identity where a header would, oldest first.
 
     The header is None where its checksum does not hold. What a whole header says was true when it was written,
     wherever its bytes stand now, because nobody else knows the identity.
     """
-    window = window or Window()
     pattern = identity.to_bytes(8, "little")
     size = file.size()
-    overlap = HEADER_BYTES - 1
+    data = bytearray(max(0, min(SEARCH_BYTES, size - position)))
+    view = memoryview(data)
     while size - position >= HEADER_BYTES:
-        view = window.at_least(min(2 * HEADER_BYTES, size - position), size - position)
         have = file.read_into(view[: min(len(view), size - position)], position)
         if have < HEADER_BYTES:
             return
-        data = bytes(view[:have])
-        found = data.find(pattern, IDENTITY_AT)
+        found = data.find(pattern, IDENTITY_AT, have)
         while found >= 0:
             start = found - IDENTITY_AT
             if start + HEADER_BYTES <= have:
                 yield position + start, decode_header(data, start)
-            found = data.find(pattern, found + 1)
+            found = data.find(pattern, found + 1, have)
         if position + have >= size:
             return
-        position += have - overlap
+        position += have - (HEADER_BYTES - 1)

@@ -184,7 +184,6 @@ def _resync(file: File, report: SegmentReport, position: int, lsn: int, stop: in
     """Add every run of good frames from LSN `lsn` on found behind `position`, and whatever whole headers prove."""
     assert report.identity is not None
     behind = position
-    # The search holds views of its own window while the runs between are read through another.
     for here, header in search(file, report.identity, position):
         if here < behind:
             continue

@@ -1,0 +1,1 @@
+"""Benches: what Cordwood does, measured beside what the machine can do at that moment."""
