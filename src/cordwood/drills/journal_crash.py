@@ -151,6 +151,7 @@ class _Disk:
         self.truth = Truth()
         self.acknowledged = 0
         self.released = 0
+        self.errors = 0  # how often the disk failed since the journal was opened
         self.told = 0  # frames whose callers were told that they are written
         self.least = 0  # frames that must be there: acknowledged, or written when only the process died
         self.most = 0
@@ -177,6 +178,7 @@ class _Disk:
         while appends < APPENDS:  # a disk that failed is opened again, by another process on the same machine
             self.journal = None
             self.disk.faults = None
+            self.errors = 0
             fold = Digest()
             fold.parts = self.random.choice((1, 1, 3))
             fold.size = self.random.choice((40, 400, 2 * self.limits.segment_bytes))
@@ -266,7 +268,7 @@ class _Disk:
                 self.acknowledged = max(self.acknowledged, journal.synced)
                 self.least = max(self.acknowledged, self.told)
                 # If the disk failed only once, what was not acknowledged is cut back and is not there.
-                self.most = self.least if self.disk.faults is None else len(self.truth.entries)
+                self.most = self.least if self.errors == 1 else len(self.truth.entries)
                 return appends
             self.acknowledged = max(self.acknowledged, journal.synced)
         if random.random() < 0.2 and journal.failure is None:
@@ -316,6 +318,7 @@ class _Disk:
         if operation == "write" and chance < 0.05 and size > 1:
             return self.random.randrange(1, size)
         if chance > (0.97 if operation == "sync" else 0.995):
+            self.errors += 1
             if self.random.random() < 0.7:
                 self.disk.faults = None  # it fails once
             raise OSError(errno.EIO, os.strerror(errno.EIO))
