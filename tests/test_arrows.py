@@ -10,9 +10,11 @@ ROOT = Path(cordwood.__file__).parent
 # part → the parts of cordwood that it may import
 ARROWS = {
     "errors": set(),
+    "settings": {"errors"},
     "machine": {"errors"},
     "journal": {"machine", "errors"},
     "sim": {"machine", "errors"},
+    "broker": {"journal", "machine", "errors"},
     "drills": {"journal", "machine", "sim", "errors"},
     "cli": {"journal", "machine", "errors", ""},
     "__main__": {"cli"},

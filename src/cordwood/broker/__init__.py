@@ -1,0 +1,1 @@
+"""The state of a broker, as a fold of its journal."""
