@@ -42,6 +42,16 @@ class Thread:
         if self._failure is not None:
             raise self._failure
 
+    def _append(self, piece: bytes) -> tuple[int, bool]:
+        if self._tasks == 1:
+            return self.committer.append_alone([piece])
+        return self.committer.append([piece]), False
+
+    def _release(self, synced: int) -> None:
+        if synced - self._released >= 8192:
+            self._released = synced
+            self.committer.release(synced)
+
     def _told(self, _written: int, synced: int) -> None:
         with self._moved:
             self._synced = synced
@@ -74,16 +84,29 @@ class Tasks:
         """Append a frame, wait until it is synced, and return its LSN."""
         while True:
             try:
-                lsn = self.committer.append([piece], lone=self._tasks == 1)
+                lsn, done = self._append(piece)
                 break
             except Preparing:
                 room = self._loop.create_future()
                 self._wanting_room.append(room)
                 await room
+        if done:
+            self._release(lsn)
+            return lsn
         synced = self._loop.create_future()
         self._waiting.append((lsn, synced))
         await synced
         return lsn
+
+    def _append(self, piece: bytes) -> tuple[int, bool]:
+        if self._tasks == 1:
+            return self.committer.append_alone([piece])
+        return self.committer.append([piece]), False
+
+    def _release(self, synced: int) -> None:
+        if synced - self._released >= 8192:
+            self._released = synced
+            self.committer.release(synced)
 
     def _told(self, _written: int, synced: int) -> None:
         self.syncs += 1
@@ -99,9 +122,7 @@ class Tasks:
             _, future = waiting.popleft()
             if not future.done():
                 future.set_result(None)
-        if synced - self._released >= 8192:
-            self._released = synced
-            self.committer.release(synced)
+        self._release(synced)
 
     def _wake_for_room(self) -> None:
         wanting, self._wanting_room = self._wanting_room, []

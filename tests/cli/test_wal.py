@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from awscrt.checksums import crc64nvme
 
 from cordwood.journal.fold import Blank
 from cordwood.journal.limits import Limits
@@ -53,7 +54,7 @@ def test_verify_says_that_every_byte_holds(data: Path) -> None:
     done = cordwood("wal", "verify", data)
     assert done.returncode == 0, done.stderr
     assert "30 frames" in done.stdout
-    assert "every byte holds" in done.stdout
+    assert "every acknowledged byte holds" in done.stdout
     assert tree(data) == before
 
 
@@ -163,7 +164,7 @@ def test_another_version_is_named(data: Path) -> None:
     path = min((data / "journal").glob("*.wal"))
     content = bytearray(path.read_bytes())
     content[8] = 2
-    content[60] ^= 255
+    content[56:64] = crc64nvme(bytes(content[:56])).to_bytes(8, "little")
     path.write_bytes(content)
     before = tree(data)
     done = cordwood("wal", "verify", data)
@@ -208,3 +209,24 @@ def test_help_is_there(words: list[str]) -> None:
     assert "Usage:" in done.stdout
     if len(words) == 2 or words == ["demo"]:
         assert "Example: cordwood" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_what_is_no_file_is_named_and_nobody_waits_for_it(data: Path, command: str) -> None:
+    strange = data / "journal" / "00000000000000000900.wal"
+    os.mkfifo(strange)
+    done = cordwood("wal", command, data)
+    assert done.returncode == 1
+    assert "00000000000000000900.wal: not a regular file" in done.stderr
+    strange.unlink()
+    strange.mkdir()
+    done = cordwood("wal", command, data)
+    assert (done.returncode, "00000000000000000900.wal" in done.stderr) == (1, True)
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_name_with_a_line_break_is_still_one_line(data: Path) -> None:
+    (data / "journal" / "x\ny.wal").write_bytes(b"")
+    done = cordwood("wal", "verify", data)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -207,21 +207,87 @@ def test_a_full_disk_is_not_asked_again_for_every_append_it_refuses() -> None:
 def test_a_lone_caller_is_committed_at_once_and_proven_later() -> None:
     disk = SimDirectory()
     committer, told = running(disk)
-    here = threading.get_ident()
-    threads = set()
-    original = committer._told
-
-    def watched(written: int, synced: int) -> None:
-        threads.add(threading.get_ident())
-        original(written, synced)
-
-    committer._told = watched
+    at_once = 0
     for number in range(200):
-        lsn = committer.append([b"%d" % number], lone=True)
-        until(lambda lsn=lsn: told.synced > lsn)
-    assert here in threads, "some were committed by the caller itself"
+        lsn, done = committer.append_alone([b"%d" % number])
+        at_once += done
+        if done:
+            assert committer.journal.synced > lsn
+        else:
+            until(lambda lsn=lsn: told.synced > lsn)
+    assert at_once > 0, "some were committed by the caller itself"
     until(lambda: committer.journal._marked == committer.journal.synced)
     end = committer.journal.end
     committer.stop()
     committer.journal.abandon()
     assert judge(survey(disk)).proven >= end - 1
+
+
+def test_those_who_were_committed_along_with_a_lone_caller_are_told() -> None:
+    committer, told = running(SimDirectory())
+    committer.append([b"first"])
+    until(lambda: told.synced >= 1)
+    for _ in range(200):
+        lsn = committer.journal.append([b"beside"])  # as if its thread had not yet come to wake the committer
+        committer.append_alone([b"alone"])
+        until(lambda lsn=lsn: told.synced > lsn)
+    assert told.calls == sorted(told.calls), "never backwards"
+    committer.stop()
+
+
+def test_a_failed_lone_commit_is_told_to_those_who_wait() -> None:
+    disk = SimDirectory()
+    committer, told = running(disk)
+    committer.append([b"first"])
+    until(lambda: told.synced >= 1)
+    committer._quick = True
+
+    def fail(operation: str, name: str, size: int) -> None:
+        if operation == "sync":
+            raise OSError(5, "it failed")
+
+    disk.faults = fail
+    committer.journal.append([b"beside"])
+    with pytest.raises(Unavailable):
+        committer.append_alone([b"alone"])
+    until(lambda: len(told.failures) == 1)
+    committer.stop()
+    assert len(told.failures) == 1
+
+
+def test_lone_callers_have_their_segments_prepared_too() -> None:
+    disk = SimDirectory()
+    committer, told = running(disk)
+    for _ in range(100):
+        while True:
+            try:
+                lsn, done = committer.append_alone([bytes(3000)])
+                break
+            except Preparing:
+                time.sleep(0.001)
+        if not done:
+            until(lambda lsn=lsn: told.synced > lsn)
+    until(lambda: not committer.journal.wants_maintenance)
+    committer.stop()
+
+
+def test_interval_mode_syncs_under_traffic_that_never_pauses() -> None:
+    committer, told = running(SimDirectory(), sync="interval", sync_interval_ms=5)
+    going = True
+
+    def produce() -> None:
+        while going:
+            committer.append_when_room([bytes(100)])
+
+    threads = [threading.Thread(target=produce) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        until(lambda: told.synced > 0)
+        seen = told.synced
+        until(lambda: told.synced > seen)
+    finally:
+        going = False
+        for thread in threads:
+            thread.join()
+    committer.stop()

@@ -17,6 +17,7 @@ from cordwood.journal.opening import open_journal
 from cordwood.journal.survey import survey
 from cordwood.journal.verdict import judge
 from cordwood.machine.disk import RealDirectory
+from cordwood.sim.clock import SimClock
 from cordwood.sim.disk import SimDirectory
 from tests.journal.recorder import SMALL, Counting, append, contents, disk_of, files, open_sim, until
 
@@ -511,7 +512,7 @@ def test_no_room_for_a_name_is_full_too() -> None:
 
 
 @pytest.mark.parametrize("operation", ["remove", "rename", "sync directory"])
-def test_when_a_released_file_does_not_surely_go_no_later_one_goes(operation: str) -> None:
+def test_when_a_released_file_does_not_surely_go_no_later_one_goes_before_it(operation: str) -> None:
     disk = SimDirectory()
     journal = ready(disk)
     for _ in range(60):
@@ -526,10 +527,57 @@ def test_when_a_released_file_does_not_surely_go_no_later_one_goes(operation: st
     disk.faults = fail_once
     if operation == "rename":
         journal._spares.ready.pop()  # so that the first one is used again
+    before = len(journal._segments)
     journal.maintain()
     journal.maintain()
+    if operation == "sync directory":
+        assert len(journal._segments) == before - 1, "nobody knows what became of that one"
     for _ in range(10):
         append(journal, bytes(300))
     for seed in range(20):
         assert open_sim(disk.image().after_power_cut(Random(seed), keep=0.0)).end == 70
         assert open_sim(disk.image().after_power_cut(Random(seed))).end == 70
+    if operation != "sync directory":
+        assert len(journal._segments) < 9, "it was tried again, and then the others went"
+
+
+def test_a_reserve_that_is_there_is_used_although_the_state_has_grown() -> None:
+    class Growing(Counting):
+        size = 0
+
+        def snapshot(self) -> Snapshot:
+            return Snapshot([super().snapshot().parts[0], bytes(self.size)], 2, 20 + self.size)
+
+        def restore(self, parts) -> None:
+            super().restore([next(iter(parts))])
+
+    disk = SimDirectory()
+    fold = Growing()
+    journal = open_sim(disk, fold)
+    journal.maintain()
+    fold.size = SMALL.segment_bytes // 2
+    disk.capacity_bytes = sum(map(len, files(disk).values()))
+    with pytest.raises(Full):
+        for _ in range(100):
+            append(journal, bytes(300))
+    for _ in range(5):
+        journal.write([b"ack"], reserve=True)
+
+
+def test_a_frame_that_did_not_fit_is_refused_without_trying_and_a_smaller_one_is_not() -> None:
+    disk = SimDirectory()
+    clock = SimClock()
+    journal = open_journal(disk, Counting(), SMALL, clock=clock, random=Random(1))
+    journal.maintain()
+    disk.capacity_bytes = sum(map(len, files(disk).values())) + 20 * SMALL.segment_bytes
+    with pytest.raises(Full):
+        journal.write([bytes(100 * SMALL.segment_bytes)])
+    before = disk.operations
+    for _ in range(10):
+        with pytest.raises(Full):
+            journal.write([bytes(100 * SMALL.segment_bytes)])
+    assert disk.operations == before
+    assert append(journal, bytes(3 * SMALL.segment_bytes)) == 0
+    disk.capacity_bytes = None
+    clock.pass_ms(1001)
+    assert append(journal, bytes(100 * SMALL.segment_bytes)) == 1

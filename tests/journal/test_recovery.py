@@ -4,6 +4,7 @@ import logging
 from random import Random
 
 import pytest
+from awscrt.checksums import crc64nvme
 
 from cordwood.errors import Damaged, OtherVersion, Refused
 from cordwood.journal.clean import encode_clean
@@ -150,7 +151,7 @@ def test_a_damaged_clean_mark_is_found() -> None:
 
 def test_a_clean_mark_that_ends_too_early_is_found() -> None:
     held = files(used(6, clean=True))
-    with pytest.raises(Damaged, match="behind the end"):
+    with pytest.raises(Damaged, match="clean, byte 16: the log goes on"):
         open_sim(disk_of({**held, "clean": encode_clean(5)}))
 
 
@@ -174,15 +175,23 @@ def test_another_version_is_said_to_be_one() -> None:
     held = files(used(3, clean=True))
     data = bytearray(held[FIRST])
     data[8] = 9
-    data[40] ^= 1  # another version has another checksum
+    data[56:64] = crc64nvme(bytes(data[:56])).to_bytes(8, "little")
     with pytest.raises(OtherVersion, match="format 9"):
         open_sim(disk_of({**held, FIRST: bytes(data)}))
 
 
-def test_a_flipped_version_is_damage_and_not_another_version() -> None:
+def test_a_damaged_version_is_damage_and_not_another_version() -> None:
     disk = used(3, clean=True)
     with pytest.raises(Damaged, match="header"):
         open_sim(flipped(disk, FIRST, 8))
+    with pytest.raises(Damaged, match="header"):
+        open_sim(flipped(flipped(disk, FIRST, 8), FIRST, 13))
+
+
+@pytest.mark.parametrize("name", ["99999999999999999999.wal", "\u0661" * 20 + ".wal", "-0000000000000000001.wal"])
+def test_a_number_that_is_no_lsn_is_no_segment(name: str) -> None:
+    with pytest.raises(Refused, match="move it elsewhere"):
+        open_sim(disk_of({name: b""}))
 
 
 def test_a_strangely_named_segment_is_refused() -> None:

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from cordwood.errors import Damaged, Refused
+from cordwood.errors import Damaged, Full, Refused
+from cordwood.journal.clean import encode_clean
 from cordwood.journal.frame import Lost
 from cordwood.journal.repair import Choice, Repaired, _write_lost, repair
 from cordwood.journal.segment import HEADER_BYTES, SegmentHeader, segment_name
@@ -53,7 +54,7 @@ def fix(disk: SimDirectory, choice: Choice) -> Repaired:
     before = files(disk)
     done = repair(disk, choice, Random(1))
     held = files(disk)
-    for name in done.changed:
+    for name in set(done.changed) & set(before):
         copies = [held[copy] for copy in done.copies if copy.startswith(name)]
         assert before[name] in copies, f"a copy of {name} is kept"
     return done
@@ -234,3 +235,92 @@ def test_a_lost_frame_for_a_huge_run_takes_no_memory() -> None:
     file.sync()
     disk.sync()
     assert open_sim(disk).end == 1 << 40
+
+
+def test_a_log_that_goes_on_behind_the_mark_is_mended() -> None:
+    held = files(closed())
+    disk = disk_of({**held, "clean": encode_clean(FRAMES - 3)})
+    assert fix(disk, Choice.MEND).changed == ("clean",)
+    assert contents(open_sim(disk)) == original()
+
+
+@pytest.mark.parametrize("choice", [Choice.QUARANTINE, Choice.TRUNCATE])
+def test_an_empty_file_named_like_a_later_segment_is_repaired(choice: Choice) -> None:
+    disk = disk_of({**files(closed()), segment_name(100): b""})
+    repair(disk, choice, Random(1))
+    journal = open_sim(disk)
+    assert contents(journal) == original()
+    assert journal.end == (100 if choice is Choice.QUARANTINE else FRAMES)
+
+
+def test_a_damaged_mark_without_segments_is_not_mended_silently() -> None:
+    mark = bytearray(files(closed())["clean"])
+    mark[17] ^= 1
+    disk = disk_of({"clean": bytes(mark)})
+    with pytest.raises(Damaged, match="segments are gone"):
+        repair(disk, Choice.MEND, Random(1))
+    repair(disk, Choice.QUARANTINE, Random(1))
+    assert open_sim(disk).end == 0
+
+
+def test_a_full_disk_leaves_no_half_copies() -> None:
+    disk = closed()
+    name, position = place(disk, 7)
+    disk = flip(disk, name, position + 80)
+    before = files(disk)
+    disk.capacity_bytes = sum(map(len, before.values())) + 100
+    for _ in range(3):
+        with pytest.raises(Full, match="free some space"):
+            repair(disk, Choice.QUARANTINE, Random(1))
+        assert files(disk) == before
+    disk.capacity_bytes = None
+    fix(disk, Choice.QUARANTINE)
+
+
+def late() -> SimDirectory:
+    """Return a closed journal that no longer begins at 0."""
+    disk = SimDirectory()
+    journal = open_sim(disk)
+    journal.maintain()
+    for number in range(FRAMES):
+        append(journal, bytes([number]) * 200)
+        if number == FRAMES // 2:
+            journal.release(journal.synced)
+            journal.maintain()
+    journal.close()
+    assert journal.first > 0
+    return disk_of({name: data for name, data in files(disk).items() if not name.endswith(".spare")})
+
+
+def test_truncating_away_every_snapshot_is_said_to_lose_the_state() -> None:
+    disk = late()
+    first = survey(disk).segments[0].first
+    name, position = place(disk, first + 2)
+    broken = flip(flip(disk, names(disk)[0], 3), name, position + 80)
+    lost = fix(broken, Choice.TRUNCATE).lost
+    assert lost == ((0, first), (first + 2, FRAMES))
+    fold = Counting()
+    journal = open_sim(broken, fold)
+    assert fold.given_up == [(0, first)]
+    assert sorted(contents(journal)) == [first, first + 1]
+
+
+def test_a_truncation_cut_off_anywhere_names_the_same_loss_when_run_again() -> None:
+    disk = late()
+    first = survey(disk).segments[0].first
+    name, position = place(disk, first + 2)
+    held = files(flip(flip(disk, names(disk)[0], 3), name, position + 80))
+    images = []
+    watched = disk_of(held)
+    watched.watch = lambda operation, name: images.append(watched.image())
+    wanted = repair(watched, Choice.TRUNCATE, Random(1)).lost
+    watched.watch = None
+    left = contents(open_sim(watched))
+    for step, image in enumerate(images):
+        for seed in range(4):
+            again = image.after_power_cut(Random(seed))
+            done = repair(again, Choice.TRUNCATE, Random(2)).lost
+            assert done in (wanted, wanted[:1], ()), f"before operation {step}: {done}"
+            if done == wanted[:1]:
+                assert judge(survey(again)).end == first + 2, "only the state was still to be given up"
+            assert contents(open_sim(again)) == left, f"before operation {step}"

@@ -39,7 +39,7 @@ def append_for_ever(path: Path) -> None:
         print(journal.write([b"message %d " % journal.end + bytes(1000)]), flush=True)
 
 
-@click.command()
+@click.command(short_help="Watch a log survive kill -9.")
 @click.option("--keep", is_flag=True, help="Leave the journal on disk and say where it is.")
 def demo(keep: bool) -> None:
     """Watch a log survive kill -9: append, kill, recover, and count what is there.
@@ -69,10 +69,10 @@ def demo(keep: bool) -> None:
     )
     if keep:
         scratch._finalizer.detach()  # type: ignore[attr-defined]
-        click.echo(f"\ntry next:\n  cordwood wal inspect {path}\n  cordwood wal verify {path} --json")
+        click.echo(f"\ntry next:\n  {_us()} wal inspect {path}\n  {_us()} wal verify {path} --json")
     else:
         scratch.cleanup()
-        click.echo("\ntry next:\n  cordwood demo --keep\n  cordwood wal --help\n  make drill")
+        click.echo(f"\ntry next:\n  {_us()} demo --keep\n  {_us()} wal --help\n  make drill")
     if lost or doubled or verdict.damages:
         sys.exit(1)
 
@@ -102,6 +102,11 @@ def _recover(path: Path) -> dict[int, int]:
             found[number] = found.get(number, 0) + 1
         click.echo(f"recovered: the log goes on at LSN {journal.end}")
     return found
+
+
+def _us() -> str:
+    """Return how this command was called, so that the next one can be called the same way."""
+    return sys.argv[0] if Path(sys.argv[0]).name == "cordwood" else "cordwood"
 
 
 def _import_path() -> str:

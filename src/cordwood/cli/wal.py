@@ -87,7 +87,7 @@ def _summary(found: Survey, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-@wal.command()
+@wal.command(short_help="Show the segments of a journal, and its frames.")
 @PATH
 @JSON
 @click.option("--frames", "with_frames", is_flag=True, help="List frames too.")
@@ -129,7 +129,7 @@ def inspect(path: Path, as_json: bool, with_frames: bool, start: int, limit: int
         table(columns, [[frame[column] for column in columns] for frame in frames])
     _tell(found, verdict)
     if others:
-        click.echo("also there: " + ", ".join(others))
+        click.echo("also there: " + ", ".join(name if name.isprintable() else repr(name) for name in others))
 
 
 def _segment(report: SegmentReport, verdict: Verdict) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _frames(directory: RealDirectory, found: Survey, start: int, limit: int) -> 
                 file.close()
 
 
-@wal.command()
+@wal.command(short_help="Check every byte; exit 65 if data is damaged.")
 @PATH
 @JSON
 def verify(path: Path, as_json: bool) -> None:
@@ -208,7 +208,7 @@ def _tell(found: Survey, verdict: Verdict) -> None:
             click.echo(f"  {damage}")
     else:
         how = "closed cleanly" if verdict.is_clean else f"not closed; proven to be synced below LSN {verdict.proven}"
-        click.echo(f"{what}; {span}; {how}: every byte holds")
+        click.echo(f"{what}; {span}; {how}: every acknowledged byte holds")
     if verdict.torn:
         torn = verdict.torn
         click.echo(
@@ -217,12 +217,12 @@ def _tell(found: Survey, verdict: Verdict) -> None:
         )
 
 
-@wal.command("repair")
+@wal.command("repair", short_help="Make a damaged journal open again, by choice.")
 @PATH
 @JSON
 @click.option("--quarantine", is_flag=True, help="Give up the frames that cannot be read.")
 @click.option("--truncate", is_flag=True, help="Give up everything from the first damage on.")
-@click.option("--dry-run", is_flag=True, help="Say what would be lost, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be lost, change nothing, exit 0.")
 def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, dry_run: bool) -> None:
     """Make a damaged journal open again, keeping a copy of all that is changed.
 
@@ -239,7 +239,7 @@ def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, 
     with journal_at(path) as directory:
         found, verdict = _survey(directory)
         if not verdict.damages:
-            _report(repair.Repaired((), (), ()), as_json, "nothing to repair: every byte holds")
+            _report(repair.Repaired((), (), ()), as_json, "nothing to repair: every acknowledged byte holds")
             return
         if dry_run or (chosen is repair.Choice.MEND and not repair.can_mend(found, verdict)):
             _choices(found, verdict, as_json)

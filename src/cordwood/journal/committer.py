@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from cordwood.errors import Preparing, Unavailable
-from cordwood.journal.journal import Journal, Lsn
+from cordwood.journal.journal import RETRY_MS, Journal, Lsn
 from cordwood.machine.disk import Buffer
 
 log = logging.getLogger("cordwood.journal")
@@ -28,13 +28,12 @@ Told = Callable[[Lsn, Lsn], None]
 
 IDLE_MS = 50  # long enough to stay out of a busy log, short enough that damage is soon told from a torn write
 QUICK_SECONDS = 0.001  # a sync that an event loop may wait for
-RETRY_MS = 1_000  # how often a full disk is asked again whether it has room
 
 
 class Committer:
-    """Commits what is appended and tells how far: `told(written, synced)`, from the thread that committed.
+    """Commits what is appended and tells how far: `told(written, synced)`, from its own thread.
 
-    `failed(error)` comes when the journal can no longer write; `room()` comes when an append that raised
+    `failed(error)` comes once, when the journal can no longer write; `room()` comes when an append that raised
     `Preparing` or `Full` may be tried again.
     """
 
@@ -60,6 +59,10 @@ class Committer:
         self._stopping = False
         self._dozing = False  # the committing thread waits for work, however long that takes
         self._quick = False  # the last commit was
+        self._telling = threading.Lock()
+        self._told_of = journal.written  # how far `told` has been, or a lone caller knows
+        self._told_synced = journal.synced
+        self._told_failure = False
         self._threads = [
             threading.Thread(target=self._commit_for_ever, name="cordwood-committer", daemon=True),
             threading.Thread(target=self._prepare_for_ever, name="cordwood-preparer", daemon=True),
@@ -71,29 +74,54 @@ class Committer:
             thread.start()
         return self
 
-    def append(self, entries: Sequence[Buffer], *, reserve: bool = False, lone: bool = False) -> Lsn:
-        """Append a frame and have it committed; like `Journal.append` it waits for nothing.
-
-        `lone` says that nobody else waits for a sync. Then, with a disk that has been quick, the frame is committed
-        right here: two switches between threads would cost as much as the sync.
-        """
-        try:
-            lsn = self.journal.append(entries, reserve=reserve)
-        except Unavailable:
-            self._prepare.set()
-            raise
-        if not (lone and self._quick and self._commit_here()) and not self._work.is_set():
+    def append(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
+        """Append a frame and have it committed; like `Journal.append` it waits for nothing."""
+        lsn = self._append(entries, reserve)
+        if not self._work.is_set():
             self._work.set()
         return lsn
 
-    def _commit_here(self) -> bool:
+    def append_alone(self, entries: Sequence[Buffer], *, reserve: bool = False) -> tuple[Lsn, bool]:
+        """Append a frame for a caller beside whom nobody waits; return its LSN, and whether it is synced already.
+
+        With a disk that has been quick it is committed right here, because two switches between threads would cost
+        as much as the sync; then `told` says nothing of it. A rotation is left to the committer.
+        """
+        lsn = self._append(entries, reserve)
+        done = self._quick and self._commit_here(lsn)
+        if not done and not self._work.is_set():
+            self._work.set()
+        return lsn, done
+
+    def _append(self, entries: Sequence[Buffer], reserve: bool) -> Lsn:
+        try:
+            return self.journal.append(entries, reserve=reserve)
+        except Unavailable:
+            if self.journal.failure is not None:
+                self._tell_failure()
+            self._prepare.set()
+            raise
+
+    def _commit_here(self, lsn: Lsn) -> bool:
+        journal = self.journal
         begun = time.perf_counter()
-        if not self.journal.commit_if_idle():
-            return False
+        try:
+            if not journal.commit_if_idle():
+                return False
+        except Exception:
+            self._tell_failure()  # others may wait for what was lost with it
+            raise
         self._quick = time.perf_counter() - begun < QUICK_SECONDS
-        self._told(self.journal.written, self.journal.synced)
-        # The thread is still needed for what may be queued behind, for the proof once all is quiet, and for room.
-        return not (self._dozing or self.journal.queued or self.journal.wants_maintenance)
+        if journal.wants_maintenance:
+            self._prepare.set()
+        with self._telling:
+            if self._told_of == self._told_synced == lsn:
+                self._told_of = self._told_synced = lsn + 1  # the caller learns it from us
+            others = journal.written > self._told_of
+        if self._dozing or others:
+            # The thread tells those who were committed along, and brings the proof once all is quiet.
+            self._work.set()
+        return journal.synced > lsn
 
     def append_when_room(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
         """Append a frame, waiting while room is being made; for threads, not for an event loop."""
@@ -121,38 +149,57 @@ class Committer:
 
     def _commit_for_ever(self) -> None:
         journal = self.journal
-        always = self._sync == "always"
-        due = None  # when what was written must be synced, in interval mode
+        due: int | None = None  # when what was written must be synced, in interval mode
         try:
-            while not (self._stopping and not journal.queued):
-                wait_ms = IDLE_MS if due is None else max(0, due - time.monotonic_ns() // 1_000_000)
+            while not (self._stopping and not journal.queued) and journal.failure is None:
+                wait_ms = IDLE_MS if due is None else max(0, due - _now_ms())
                 idle = not self._work.wait(wait_ms / 1000)
                 self._work.clear()
                 while journal.queued:
-                    begun = time.perf_counter()
-                    journal.commit(sync=always)
-                    self._quick = always and time.perf_counter() - begun < QUICK_SECONDS
-                    self._told(journal.written, journal.synced)
-                    if journal.wants_maintenance:
-                        self._prepare.set()
-                now = time.monotonic_ns() // 1_000_000
-                if self._sync == "interval" and journal.synced < journal.written:
-                    due = now + self._sync_interval_ms if due is None else due
-                    if now >= due:
-                        journal.commit()
-                        self._told(journal.written, journal.synced)
-                        due = None
-                elif idle:
-                    self._dozing = True  # before looking: whoever commits from here on wakes this thread
-                    if journal.synced == journal.written and journal.mark() is not None:
-                        journal.commit()
-                        self._told(journal.written, journal.synced)
-                    else:
-                        due = None
-                        self._work.wait()
-                    self._dozing = False
+                    due = self._commit(due)
+                if due is not None and _now_ms() >= due:
+                    due = self._commit(due)
+                self._tell()
+                if idle and due is None:
+                    self._doze()
+            if journal.failure is not None:
+                self._tell_failure()
         except Exception as error:  # also one of the owner's `told`: nobody may be left waiting for ever
             self._fail(error)
+
+    def _commit(self, due: int | None) -> int | None:
+        """Commit a group, sync it if it is time, tell; return when what is not synced must be."""
+        journal = self.journal
+        begun = time.perf_counter()
+        always = self._sync == "always"
+        journal.commit(sync=always or (due is not None and _now_ms() >= due))
+        self._quick = always and time.perf_counter() - begun < QUICK_SECONDS
+        self._tell()
+        if journal.wants_maintenance:
+            self._prepare.set()
+        if self._sync != "interval" or journal.synced == journal.written:
+            return None
+        return due if due is not None else _now_ms() + self._sync_interval_ms
+
+    def _doze(self) -> None:
+        """Bring the proof of the last group, or, if that is done, wait for work however long it takes."""
+        journal = self.journal
+        self._dozing = True  # before looking: whoever commits from here on wakes this thread
+        if journal.synced == journal.written and journal.mark() is not None:
+            journal.commit()
+            self._tell()
+        else:
+            self._work.wait()
+        self._dozing = False
+
+    def _tell(self) -> None:
+        """Tell how far it is, if it is farther than was told."""
+        with self._telling:
+            written, synced = self.journal.written, self.journal.synced
+            news = written + synced > self._told_of + self._told_synced
+            self._told_of, self._told_synced = written, synced
+        if news:
+            self._told(written, synced)
 
     def _prepare_for_ever(self) -> None:
         try:
@@ -165,12 +212,30 @@ class Committer:
                     self._freed.wait(RETRY_MS / 1000)
                 self._prepare.clear()
                 self._freed.clear()
+            if self.journal.failure is not None:
+                self._tell_failure()
         except Exception as error:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         self.journal.fail(error)
+        if not isinstance(error, Unavailable):
+            log.error("the journal fails because its owner did", exc_info=error)
+        self._tell_failure()
+
+    def _tell_failure(self) -> None:
+        """Tell, once, that the journal can no longer write."""
         failure = self.journal.failure
         assert failure is not None, "a journal that failed says why"
-        log.error("%s", failure, exc_info=None if isinstance(error, Unavailable) else error)
-        self._failed(failure)
+        with self._telling:
+            again, self._told_failure = self._told_failure, True
+        if not again:
+            log.error("%s", failure)
+            self._prepare.set()
+            self._freed.set()
+            self._work.set()
+            self._failed(failure)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

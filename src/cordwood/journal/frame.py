@@ -113,8 +113,6 @@ def pack(entries: Sequence[Buffer]) -> Payload:
         if size % 8:
             buffers.append(bytes(8 - size % 8))
             length += 8 - size % 8
-    if length > MAX_PAYLOAD_BYTES:
-        raise ValueError(f"a frame holds {MAX_PAYLOAD_BYTES} bytes at most, not {length}")
     return payload_of([b"".join(buffers)] if length <= _JOIN_BYTES else buffers)
 
 
@@ -129,7 +127,10 @@ def payload_of(buffers: Sequence[Buffer]) -> Payload:
     checksum = 0
     for buffer in buffers:
         checksum = crc64nvme(buffer, checksum)
-    return Payload(tuple(buffers), sum(map(len, buffers)), checksum)
+    length = sum(map(len, buffers))
+    if length > MAX_PAYLOAD_BYTES:
+        raise ValueError(f"a frame holds {MAX_PAYLOAD_BYTES} bytes at most, not {length}")
+    return Payload(tuple(buffers), length, checksum)
 
 
 def unpack(payload: memoryview) -> list[memoryview]:

@@ -38,6 +38,8 @@ log = logging.getLogger("cordwood.journal")
 
 Lsn = int
 
+RETRY_MS = 1_000  # how often a full disk is asked again whether it has room
+
 
 class _Rotation(NamedTuple):
     first: Lsn
@@ -81,12 +83,14 @@ class Journal:
         self._marked = writer.segment.first
         self._released = 0
         self._keeps_all = False  # a released file did not surely go
+        self._leaving: Segment | None = None
         self._fill = writer.segment.size
         self._capacity = max(writer.file.size(), writer.segment.size)
         self._snapshot_bytes = writer.segment.header.body - SEGMENT_HEADER_BYTES
         self._rotations_queued = 0
         self._wanted_bytes = 0  # a frame waits for a spare as large as this
-        self._unmakeable: str | None = None  # why that spare could not be made; said once, to whoever asks next
+        # A spare of this size could not be made, why, and until when nobody tries again.
+        self._unmakeable: tuple[int, str, int] | None = None
         self._trouble: tuple[type[Unavailable], str] | None = None  # why ordinary spares cannot be made
 
     @property
@@ -170,14 +174,13 @@ class Journal:
             raise self._no_room()
         snapshot = self._fold.snapshot()
         planned = 0 if snapshot is None else snapshot.most_bytes + HEADER_BYTES * snapshot.most_parts
-        # However large the state is, a segment has room for more than one frame behind it.
-        needed = SEGMENT_HEADER_BYTES + planned + max(size, self._limits.segment_bytes // 2)
-        spare = self._spares.fitting(needed)
+        # However large the state is, a segment should have room for more than one frame behind it; but one that is
+        # there is better than none.
+        least = SEGMENT_HEADER_BYTES + planned
+        roomy = least + max(size, self._limits.segment_bytes // 2)
+        spare = self._spares.fitting(roomy) or self._spares.fitting(least + size)
         if spare is None:
-            self._wanted_bytes = max(self._wanted_bytes, needed)
-            if self._unmakeable is not None:
-                reason, self._unmakeable = self._unmakeable, None
-                raise Full(reason)
+            self._want(roomy)
             raise self._no_room()
         if not reserve and len(self._spares.ready) < 2:
             raise self._no_room()
@@ -186,6 +189,14 @@ class Journal:
         self._rotations_queued += 1
         self._fill = SEGMENT_HEADER_BYTES + planned
         self._capacity = spare.size
+
+    def _want(self, size: int) -> None:
+        """Have a spare of this size made, or raise `Full` if that was tried a moment ago."""
+        if self._unmakeable is not None:
+            too_large, reason, until_ms = self._unmakeable
+            if size >= too_large and self._clock.monotonic_ms() < until_ms:
+                raise Full(reason)
+        self._wanted_bytes = max(self._wanted_bytes, size)
 
     def _no_room(self) -> CordwoodError:
         if self._trouble is not None:
@@ -205,8 +216,8 @@ class Journal:
             return self._synced
 
     def commit_if_idle(self) -> bool:
-        """Commit here and now, unless somebody else is committing; say whether it was done."""
-        if not self._committing.acquire(blocking=False):
+        """Commit here and now, unless somebody else is committing or it is more than a frame or two."""
+        if self._rotations_queued or len(self._queue) > 4 or not self._committing.acquire(blocking=False):
             return False
         try:
             self._commit_group_or_fail(True)
@@ -333,6 +344,7 @@ class Journal:
         """Say that no frame below `lsn` is needed any more. `maintain` lets the files go."""
         with self._numbering:
             self._released = max(self._released, min(lsn, self._synced))
+            self._unmakeable = None
 
     def maintain(self) -> bool:
         """Let released segments go and prepare spares, until there is nothing to do; say whether there is room.
@@ -349,12 +361,15 @@ class Journal:
                 self._trouble = (Full, str(error))
             except OSError as error:
                 self._trouble = (Unavailable, f"cannot prepare a segment: {error.strerror or error}")
+                log.warning("%s: %s", self._directory.path, self._trouble[1])
             return False
 
     @property
     def wants_maintenance(self) -> bool:
         """Whether `maintain` has something to do."""
-        return self._lacks_spares() or (not self._keeps_all and self._segments.releasable(self._released) is not None)
+        if self._lacks_spares():
+            return True
+        return not self._keeps_all and (self._leaving or self._segments.releasable(self._released)) is not None
 
     def _lacks_spares(self) -> bool:
         return len(self._spares.ready) < self._limits.spares or self._wanted_bytes > 0
@@ -373,34 +388,35 @@ class Journal:
             except Full as error:
                 # Only that frame has no room; everybody else goes on.
                 self._wanted_bytes = 0
-                self._unmakeable = str(error)
+                self._unmakeable = (wanted, str(error), self._clock.monotonic_ms() + RETRY_MS)
             return True
         return False
 
     def _let_one_go(self) -> bool:
         """Use a released file again, or remove it: one at a time, oldest first, each made durable.
 
-        A power cut must not leave a hole between two that are still there. So, when one did not surely go, no
+        A power cut must not leave a hole between two that are still there. So, when the directory's sync fails, no
         later one goes before the journal is opened again.
         """
         if self._keeps_all:
             return False
-        old = self._segments.take(self._released)
+        old = self._leaving or self._segments.take(self._released)
         if old is None:
             return False
-        self._keeps_all = True
+        self._leaving = old  # if its name cannot be taken away now, it is the next one to try again
         size = self._limits.segment_bytes
         # A short file costs as much to lengthen as a new one; an overlong one wastes room.
-        if len(self._spares.ready) < self._limits.used_again and size // 2 <= old.size <= 2 * size:
-            try:
-                self._add(self._spares.recycle(old.name, size))
-            except Full:
-                self._keeps_all = False  # it went; only lengthening it failed
-                raise
+        again = len(self._spares.ready) < self._limits.used_again and size // 2 <= old.size <= 2 * size
+        if again:
+            unfinished = self._spares.retire(old.name)
         else:
             self._directory.remove(old.name)
-            self._directory.sync()
+        self._leaving = None
+        self._keeps_all = True
+        self._directory.sync()
         self._keeps_all = False
+        if again:
+            self._add(self._spares.recycle(unfinished, size))
         return True
 
     def _add(self, spare: Spare) -> None:

@@ -92,7 +92,10 @@ def recover(
     """Make a judged journal ready for appends: steps 3 to 9 above."""
     for name in directory.names():
         if name.endswith(UNFINISHED):
-            directory.remove(name)
+            try:
+                directory.remove(name)
+            except OSError as error:
+                log.warning("%r is left alone: %s", name, error.strerror)
     spares = Spares(directory, limits.segment_bytes, lambda: random.getrandbits(64))
     if verdict.torn:
         keep_torn(directory, verdict.torn, spares)
@@ -181,7 +184,7 @@ def _apply(fold: Fold, name: str, scan: Scan) -> None:
     for position, header, payload in scan:
         if header.kind == Kind.DATA:
             fold.apply(header.lsn, _entries(name, position, header.lsn, payload))
-        elif header.kind == Kind.LOST:
+        elif header.kind == Kind.LOST and scan.lsn > header.lsn:
             fold.lost(header.lsn, scan.lsn)
 
 

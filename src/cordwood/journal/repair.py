@@ -9,6 +9,7 @@ A segment is never changed in place: a copy is kept as `*.aside`, the new file i
 name, and one rename puts it in. A repair that is cut off anywhere can be run again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -25,6 +26,7 @@ from cordwood.machine.disk import Directory, File, write_all
 
 ASIDE = ".aside"
 COPY_BYTES = 1 << 20
+ROUNDS = 4  # what is mended may show what else is wrong: a mark that ends too early, a state that is in no snapshot
 
 
 class Choice(StrEnum):
@@ -43,19 +45,30 @@ class Repaired:
 
 
 def lost_by(choice: Choice, found: Survey, verdict: Verdict) -> tuple[tuple[int, int], ...]:
-    """Return the runs of LSNs that this choice gives up."""
-    lost = sorted((damage.first, damage.end) for damage in verdict.damages if damage.end > damage.first)
-    if _begins_late(found):
-        lost = [(0, found.segments[0].first), *(run for run in lost if run[0] > 0)]
+    """Return the runs of LSNs that this choice gives up; one from 0 is the state that no snapshot holds any more."""
+    begin = found.segments[0].first if found.segments else 0
+    lost = _unreadable(found, verdict)
+    kept = list(found.segments)
     if choice is Choice.TRUNCATE and lost:
         ends = [run.end for report in found.segments for run in report.runs]
-        return ((lost[0][0], max(verdict.end, verdict.proven, *ends, lost[0][1])),)
+        lost = [(lost[0][0], max(verdict.end, verdict.proven, *ends, lost[0][1]))]
+        kept = _kept(found, lost[0][0])
+        if not kept:
+            return ((0, lost[0][1]),)
+    if _begins_late(kept):
+        lost.insert(0, (0, begin))
     return tuple(lost)
+
+
+def _unreadable(found: Survey, verdict: Verdict) -> list[tuple[int, int]]:
+    """Return the runs of frames, from the first segment on, that cannot be read."""
+    begin = found.segments[0].first if found.segments else 0
+    return sorted((damage.first, damage.end) for damage in verdict.damages if damage.end > damage.first >= begin)
 
 
 def can_mend(found: Survey, verdict: Verdict) -> bool:
     """Say whether the journal can be made whole without giving up a frame."""
-    return all(damage.remedy == LOSSLESS for damage in verdict.damages) and not _begins_late(found)
+    return all(damage.remedy == LOSSLESS for damage in verdict.damages) and not _begins_late(found.segments)
 
 
 def repair(directory: Directory, choice: Choice, random: Random) -> Repaired:
@@ -69,24 +82,31 @@ def repair(directory: Directory, choice: Choice, random: Random) -> Repaired:
     lost = lost_by(choice, found, verdict)
     work = _Repair(directory, random)
     try:
-        if choice is Choice.TRUNCATE and lost:
-            found = work.end_at(found, lost[0][0])
+        unreadable = _unreadable(found, verdict)
+        if choice is Choice.TRUNCATE and unreadable:
+            work.end_at(found, unreadable[0][0])
+        for _ in range(ROUNDS):
+            found = survey(directory)
             verdict = judge(found)
-        work.rebuild(found, verdict)
+            if not verdict.damages:
+                return Repaired(lost, tuple(work.changed), tuple(work.copies))
+            work.rebuild(found, verdict)
     except OSError as error:
         if error.errno in NO_ROOM:
             raise Full(f"no room in {directory.path} for the copies; free some space, then repair again") from error
         raise
-    still = judge(survey(directory))
-    if still.damages:
-        raise Damaged(still.damages)
-    return Repaired(lost, tuple(work.changed), tuple(work.copies))
+    raise Damaged(judge(survey(directory)).damages)
 
 
-def _begins_late(found: Survey) -> bool:
-    """Say whether what came before the first segment is in no snapshot that can be read."""
-    heads = (report.header for report in found.segments if report.snapshot_fault is None)
-    return bool(found.segments) and found.segments[0].first > 0 and not any(h and h.has_snapshot for h in heads)
+def _begins_late(segments: Sequence[SegmentReport]) -> bool:
+    """Say whether what came before the first of these segments is in no snapshot that can be read."""
+    heads = (report.header for report in segments if report.snapshot_fault is None)
+    return bool(segments) and segments[0].first > 0 and not any(head and head.has_snapshot for head in heads)
+
+
+def _kept(found: Survey, end: int) -> list[SegmentReport]:
+    """Return the segments that hold frames below `end`."""
+    return [report for report in found.segments if report.first < end]
 
 
 class _Repair:
@@ -102,7 +122,7 @@ class _Repair:
         """Make every damaged file anew, with LOST frames for what cannot be read or does not chain."""
         damaged = {damage.file for damage in verdict.damages}
         segments = list(found.segments)
-        if _begins_late(found) or (not segments and clean.NAME in damaged):
+        if _begins_late(segments) or (not segments and verdict.proven > 0):
             segments.insert(0, SegmentReport(segment_name(0), 0, 0))
             damaged.add(segment_name(0))
         for number, report in enumerate(segments):
@@ -115,30 +135,28 @@ class _Repair:
             else:
                 end, chain_behind = _end_of_last(report, verdict.proven), 0
             self._replace(report, _link_into(report, before), end, chain_behind)
-        if clean.NAME in damaged and found.segments:
+        if clean.NAME in damaged:
             self._take_mark_away()
 
-    def end_at(self, found: Survey, end: int) -> Survey:
-        """Take everything from LSN `end` on out of the journal and return what is left."""
-        if found.clean is not None:
-            self._take_mark_away()
-        keep = [report for report in found.segments if report.first < end] or list(found.segments[:1])
-        for report in reversed(found.segments[len(keep) :]):
-            # The newest goes first: whatever a power cut leaves, no hole is left in the middle.
+    def end_at(self, found: Survey, end: int) -> None:
+        """Take everything from LSN `end` on out of the journal.
+
+        The last segment and the mark go last: until then they say how far the log went, so that a repair which
+        is run again after a power cut names all that is lost.
+        """
+        kept = _kept(found, end)
+        if kept:
+            before = kept[-2] if len(kept) > 1 else None
+            if kept[-1].end > end or kept[-1].size > kept[-1].behind or kept[-1].header is None:
+                self._replace(kept[-1], _link_into(kept[-1], before), end, 0)
+        for report in found.segments[len(kept) :]:
             aside = self._unused(report.name)
             self._directory.rename(report.name, aside)
             self._directory.sync()
             self.changed.append(report.name)
             self.copies.append(aside)
-        if keep and keep[-1].first < end:
-            before = keep[-2] if len(keep) > 1 else None
-            self._replace(keep[-1], _link_into(keep[-1], before), end, 0)
-        elif keep:  # the very beginning is lost: nothing is left
-            self._keep_copy(keep[0].name)
-            self._directory.remove(keep[0].name)
-            self._directory.sync()
-            self.changed.append(keep[0].name)
-        return survey(self._directory)
+        if found.clean is not None:
+            self._take_mark_away()
 
     def _take_mark_away(self) -> None:
         self._keep_copy(clean.NAME)
@@ -203,14 +221,23 @@ class _Repair:
 
     def _keep_copy(self, name: str) -> None:
         aside = self._unused(name)
+        unfinished = f"copy{UNFINISHED}"
+        if unfinished in self._directory.names():
+            self._directory.remove(unfinished)
         source = self._directory.open(name, write=False)
-        copy = self._directory.open(aside, create=True)
         try:
-            _copy(source, 0, source.size(), copy, 0)
-            copy.sync()
+            copy = self._directory.open(unfinished, create=True)
+            try:
+                _copy(source, 0, source.size(), copy, 0)
+                copy.sync()
+            except OSError:
+                self._directory.remove(unfinished)
+                raise
+            finally:
+                copy.close()
         finally:
             source.close()
-            copy.close()
+        self._directory.rename(unfinished, aside)
         self._directory.sync()
         self.copies.append(aside)
 

@@ -64,14 +64,11 @@ def decode_segment_header(name: str, data: Buffer) -> SegmentHeader | None:
     magic, version, flags, identity, first, chain, body, created_ms, checksum = _HEADER.unpack_from(data)
     if crc64nvme(checked) == checksum and magic == MAGIC and version == VERSION and flags <= HAS_SNAPSHOT:
         return SegmentHeader(identity, first, chain, body, created_ms, bool(flags & HAS_SNAPSHOT))
-    if magic == MAGIC and version != VERSION:
-        # A flipped bit in the version is damage, not another version: with the right one the checksum holds.
-        as_ours = checked[:8] + struct.pack("<I", VERSION) + checked[12:]
-        if crc64nvme(as_ours) != checksum:
-            raise OtherVersion(
-                f"{name} was written in format {version}; this Cordwood reads format {VERSION}: "
-                "use the version that wrote it"
-            )
+    if magic == MAGIC and version != VERSION and crc64nvme(checked) == checksum:
+        raise OtherVersion(
+            f"{name} was written in format {version}; this Cordwood reads format {VERSION}: "
+            "use the version that wrote it"
+        )
     return None
 
 
@@ -83,7 +80,9 @@ def segment_name(first: int) -> str:
 def first_of(name: str) -> int | None:
     """Return the first LSN that a file name speaks of, or None if it is not a segment's name."""
     stem = name.removesuffix(SUFFIX)
-    return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
+    if stem == name or len(stem) != 20 or not (stem.isascii() and stem.isdecimal()):
+        return None
+    return int(stem) if int(stem) < 1 << 64 else None
 
 
 class Places:

@@ -9,11 +9,14 @@ over new bytes. Whatever is still called `*.tmp` when a journal opens is unfinis
 """
 
 import errno
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
 from cordwood.errors import Full
 from cordwood.machine.disk import Directory, File, write_all
+
+log = logging.getLogger("cordwood.journal")
 
 SUFFIX = ".spare"
 UNFINISHED = ".tmp"
@@ -35,14 +38,19 @@ class Spares:
         self._new_number = new_number
         self.ready: list[Spare] = []
         for name in directory.names():
-            if name.endswith(SUFFIX):
+            if not name.endswith(SUFFIX):
+                continue
+            try:
                 file = directory.open(name, write=False)
-                size = file.size()
-                file.close()
-                if size >= least_bytes:
-                    self.ready.append(Spare(name, size))
-                else:
-                    directory.remove(name)  # made when segments were smaller: no reserve for us
+            except OSError as error:
+                log.warning("%r is left alone: %s", name, error.strerror)
+                continue
+            size = file.size()
+            file.close()
+            if size >= least_bytes:
+                self.ready.append(Spare(name, size))
+            else:
+                directory.remove(name)  # made when segments were smaller: no reserve for us
 
     def make(self, size: int) -> Spare:
         """Return a new prepared file, or raise `Full` and leave nothing."""
@@ -63,11 +71,14 @@ class Spares:
                 file.close()
         return self._finish(unfinished, size)
 
-    def recycle(self, old: str, size: int) -> Spare:
-        """Turn a released segment into a prepared file of at least `size` bytes."""
+    def retire(self, old: str) -> str:
+        """Take a released segment's name away and return its new one; sync the directory before `recycle`."""
         unfinished = f"{self._new_number():016x}{UNFINISHED}"
         self._directory.rename(old, unfinished)
-        self._directory.sync()
+        return unfinished
+
+    def recycle(self, unfinished: str, size: int) -> Spare:
+        """Turn a retired segment into a prepared file of at least `size` bytes."""
         file = self._directory.open(unfinished)
         try:
             have = file.size()

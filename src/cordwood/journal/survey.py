@@ -87,7 +87,7 @@ def find_segments(directory: Directory) -> list[tuple[int, str]]:
         if name.endswith(SUFFIX):
             first = first_of(name)
             if first is None:
-                raise Refused(f"{name} in {directory.path} is not named like a segment; move it elsewhere")
+                raise Refused(f"{name!r} in {directory.path} is not named like a segment; move it elsewhere")
             found.append((first, name))
     return sorted(found)
 

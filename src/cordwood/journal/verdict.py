@@ -92,10 +92,12 @@ def judge(found: Survey) -> Verdict:
             )
             _judge_frames(report, proven, proof, damages)
             assert damages, "a log that ends before the proven point is damaged"
-        elif clean_end is not None and (
-            # An opening that was cut off after it began its own segment leaves the mark: that one has room left.
-            end > clean_end or (report.behind < report.size and report.first != clean_end)
-        ):
+        elif clean_end is not None and end > clean_end:
+            reason = f"the log goes on to LSN {end - 1}, behind the clean mark's end at {clean_end}"
+            proof = "nothing is appended while there is a mark"
+            damages.append(Damage(clean.NAME, 16, end, end, reason, proof, LOSSLESS))
+        elif clean_end is not None and report.behind < report.size and report.first != clean_end:
+            # (An opening that was cut off after it began its own segment leaves the mark: that one has room left.)
             damages.append(_behind(report, end))
         elif report.stray:
             torn = Cut(report.name, end, report.behind, report.stray)
@@ -113,9 +115,9 @@ def judge(found: Survey) -> Verdict:
                 next(differs, min(len(found.clean), len(expected))),
                 end,
                 end,
-                "the clean mark does not match its checksum",
+                "the clean mark does not match its checksum" + ("" if segments else ", and the segments are gone"),
                 "the mark is renamed into place after it is synced",
-                LOSSLESS,
+                LOSSLESS if segments else REPAIR,
             )
         )
     snapshot = _newest_snapshot(segments)

@@ -14,6 +14,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -109,8 +110,9 @@ def _drop(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
 class RealFile:
     """A file of the operating system."""
 
-    def __init__(self, descriptor: int):
+    def __init__(self, descriptor: int, name: str):
         self._descriptor = descriptor
+        self._name = name
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
@@ -118,7 +120,10 @@ class RealFile:
     def read_into(self, buffer: memoryview, position: int) -> int:
         done = 0
         while done < len(buffer):
-            got = os.preadv(self._descriptor, [buffer[done:]], position + done)
+            try:
+                got = os.preadv(self._descriptor, [buffer[done:]], position + done)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, self._name) from error
             if got == 0:
                 break
             done += got
@@ -154,10 +159,15 @@ class RealDirectory:
         return sorted(os.listdir(self._descriptor))
 
     def open(self, name: str, *, create: bool = False, write: bool = True) -> RealFile:
-        flags = os.O_CLOEXEC | (os.O_RDWR if write else os.O_RDONLY)
+        # A pipe with a segment's name must not make us wait for a writer.
+        flags = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW | (os.O_RDWR if write else os.O_RDONLY)
         if create:
             flags |= os.O_CREAT | os.O_EXCL
-        return RealFile(os.open(name, flags, 0o600, dir_fd=self._descriptor))
+        descriptor = os.open(name, flags, 0o600, dir_fd=self._descriptor)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "not a regular file", name)
+        return RealFile(descriptor, name)
 
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
