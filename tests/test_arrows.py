@@ -11,6 +11,10 @@ ROOT = Path(cordwood.__file__).parent
 ARROWS = {
     "errors": set(),
     "settings": {"errors"},
+    "record": {"errors"},
+    "partition": {"record", "errors"},
+    "wire": {"record", "errors"},
+    "server": {"errors"},
     "machine": {"errors"},
     "journal": {"machine", "errors"},
     "sim": {"machine", "errors"},

@@ -1,0 +1,91 @@
+"""Arrow IPC streams: a schema, then record batches, without dictionaries.
+
+In: the contract's schemas, plain or compressed (lz4, zstd), within limits that are checked before Arrow takes memory.
+Out: always all columns, so that one schema holds for a stream that never ends:
+
+    partition int32, offset int64, attempts int32, timestamp, key, value, headers, deliver_at, expires_at
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import ipc
+
+from cordwood.errors import Refused
+from cordwood.record import ARROW_ERRORS, FULL, Batch, one_line, widen
+from cordwood.wire.intake import Limits, TooLarge, check_schema, normalise
+from cordwood.wire.metadata import check_schema_head, decoded_bytes
+from cordwood.wire.produce import Produce
+from cordwood.wire.run import Run
+
+CONTENT_TYPE = "application/vnd.apache.arrow.stream"
+_NUMBERS = [
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("attempts", pa.int32(), nullable=False),
+]
+OUT = pa.schema([*_NUMBERS, *FULL])
+HEAD = OUT.serialize().to_pybytes()  # opens every stream out, before the first message is there
+END = b"\xff\xff\xff\xff\0\0\0\0"  # says that the stream was not cut
+
+
+def read(body: bytes | memoryview, now_ms: int, limits: Limits) -> Produce:
+    """Return the messages of a whole stream; raise Refused for anything else."""
+    if len(body) > limits.max_request_bytes:
+        raise TooLarge(f"the body has {len(body)} bytes, at most {limits.max_request_bytes} are accepted")
+    try:
+        schema, batches = _read(body, limits)
+    except ARROW_ERRORS as error:
+        raise Refused(f"the body is not an Arrow stream: {one_line(error)}") from None
+    if len(batches) == 1:
+        return Produce(normalise(batches[0], now_ms, limits))
+    return Produce(normalise(pa.Table.from_batches(batches, schema=schema), now_ms, limits))
+
+
+def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch]]:
+    messages = ipc.MessageReader.open_stream(pa.py_buffer(body))
+    batches: list[Batch] = []
+    rows = size = 0
+    try:
+        first = messages.read_next_message()
+    except StopIteration:
+        raise Refused("the body is empty; an Arrow stream begins with its schema") from None
+    check_schema_head(first.metadata)
+    schema = ipc.read_schema(first)
+    check_schema(schema)
+    while True:
+        try:
+            message = messages.read_next_message()
+        except StopIteration:
+            return schema, batches
+        size += decoded_bytes(message.metadata, message.body)
+        if size > limits.max_request_bytes:
+            raise TooLarge(f"the batches decompress to more than the {limits.max_request_bytes} bytes accepted")
+        if len(batches) == limits.max_batches:
+            raise TooLarge(f"more than {limits.max_batches} batches in one request")
+        batch = ipc.read_record_batch(message, schema)
+        rows += batch.num_rows
+        if rows > limits.max_messages:
+            raise TooLarge(f"more than {limits.max_messages} messages in one request")
+        batches.append(batch)
+
+
+def write(run: Run) -> Any:
+    """Return the bytes of one run, to be sent after `HEAD` and before `END`."""
+    return out_batch(run).serialize()
+
+
+def out_batch(run: Run) -> Batch:
+    """Return a run with its numbers as columns, in the schema `OUT`."""
+    rows = run.batch.num_rows
+    numbers = [
+        pa.array(np.full(rows, run.partition, np.int32)),
+        pa.array(np.arange(run.first_offset, run.first_offset + rows, dtype=np.int64)),
+        pa.array(
+            np.full(rows, run.attempts, np.int32)
+            if isinstance(run.attempts, int)
+            else np.asarray(run.attempts, np.int32)
+        ),
+    ]
+    return pa.RecordBatch.from_arrays([*numbers, *widen(run.batch).columns], schema=OUT)

@@ -1,0 +1,249 @@
+"""Arrow streams, good and hostile."""
+
+import random
+import struct
+import subprocess
+import sys
+import textwrap
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import ipc
+
+from cordwood.errors import Refused
+from cordwood.record import FULL, TIME, widen
+from cordwood.wire import arrow
+from cordwood.wire.intake import Limits, TooLarge
+from cordwood.wire.metadata import check_schema_head, decoded_bytes
+from cordwood.wire.run import Run
+
+LIMITS = Limits()
+MAP = pa.map_(pa.string(), pa.binary())
+
+
+def stream(*batches: Any, compression: str | None = None) -> bytes:
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, batches[0].schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def sample(rows: int = 20) -> Any:
+    return pa.record_batch(
+        {
+            "value": pa.array([None if n % 7 == 3 else b"v%d" % n * (n % 5) for n in range(rows)], pa.binary()),
+            "key": pa.array([f"key-{n}" for n in range(rows)], pa.string_view()),
+            "headers": pa.array([[("a", b"%d" % n)] if n % 3 else None for n in range(rows)], MAP),
+            "timestamp": pa.array(range(rows), pa.timestamp("ms")),
+            "partition": pa.array([n % 2 for n in range(rows)], pa.int32()),
+        }
+    )
+
+
+def read(body: bytes, limits: Limits = LIMITS) -> Any:
+    return arrow.read(body, 0, limits).records
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_a_stream_of_batches_is_one_request(compression: str | None) -> None:
+    found = read(stream(sample(3), sample(5), compression=compression))
+    assert found.batch.column("key").to_pylist() == [b"key-%d" % n for n in [*range(3), *range(5)]]
+    assert found.partitions.to_pylist() == [0, 1, 0, 0, 1, 0, 1, 0]
+
+
+def test_a_stream_without_its_end_mark_is_read() -> None:
+    assert len(read(stream(sample())[:-8])) == 20
+
+
+def test_a_stream_without_batches_is_no_messages() -> None:
+    assert len(read(bytes(sample().schema.serialize()))) == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "empty"),
+        (b"garbage garbage garbage", "not an Arrow stream"),
+        (b"\xff\xff\xff\xff\xff\xff\xff\x7f", "not an Arrow stream"),
+        (stream(sample())[:-100], "not an Arrow stream"),
+        (stream(pa.record_batch({"value": pa.array(["a"]).dictionary_encode()})), "'value' is dictionary"),
+        (stream(pa.record_batch({"value": [[1]]})), "'value' is list"),
+        (stream(pa.record_batch({"value": ["a"], "struct": [{"a": 1}]})), "unknown column 'struct'"),
+        (bytes(sample().serialize()), "another message where a schema was expected"),
+        (stream(sample())[:-8] + bytes(sample().schema.serialize()), "another message where a record batch"),
+    ],
+    ids=range(9),
+)
+def test_what_is_no_stream_of_messages_is_refused(body: bytes, words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        read(body)
+
+
+def test_an_old_metadata_version_is_refused() -> None:
+    sink = pa.BufferOutputStream()
+    options = ipc.IpcWriteOptions(metadata_version=ipc.MetadataVersion.V4)
+    with ipc.new_stream(sink, sample().schema, options=options) as writer:
+        writer.write_batch(sample())
+    with pytest.raises(Refused, match="older than Arrow"):
+        read(bytes(sink.getvalue()))
+
+
+@pytest.mark.parametrize("endianness", [0, 1])
+def test_big_endian_data_is_refused(endianness: int) -> None:
+    vtable, table = struct.pack("<5H", 10, 12, 4, 6, 8), struct.pack("<ihBxI", 12, 4, 1, 16)
+    schema = struct.pack("<3H6xih", 6, 8, 4, 12, endianness)
+    metadata = struct.pack("<I", 16) + vtable + b"\0\0" + table + schema + b"\0\0"
+    if not endianness:
+        check_schema_head(metadata)
+        return
+    with pytest.raises(Refused, match="big-endian"):
+        check_schema_head(metadata)
+
+
+@given(st.binary(max_size=80), st.binary(max_size=40), st.integers(0, 200), st.integers(0, 255))
+def test_any_head_of_a_message_is_accepted_or_refused(data: bytes, body: bytes, place: int, byte: int) -> None:
+    good = bytearray(ipc.MessageReader.open_stream(sample().serialize()).read_next_message().metadata)
+    good[place % len(good)] = byte
+    for metadata in (data, bytes(good), bytes(good[:place])):
+        with suppress(Refused):
+            check_schema_head(metadata)
+        with suppress(Refused):
+            decoded_bytes(metadata, body)
+
+
+def test_every_limit_is_kept() -> None:
+    body = stream(sample(), sample())
+    with pytest.raises(TooLarge, match="the body has"):
+        read(body, Limits(max_request_bytes=len(body) - 1))
+    with pytest.raises(TooLarge, match="more than 1 batches"):
+        read(body, Limits(max_batches=1))
+    with pytest.raises(TooLarge, match="more than 39 messages"):
+        read(body, Limits(max_messages=39))
+    with pytest.raises(TooLarge, match="message 2 has 11 bytes"):
+        read(body, Limits(max_message_bytes=10))
+    assert len(read(body, Limits(max_request_bytes=len(body), max_batches=2, max_messages=40))) == 40
+
+
+def test_a_compressed_body_is_measured_before_it_is_decompressed() -> None:
+    body = stream(pa.record_batch({"value": [b"x" * 1_000_000] * 40}), compression="zstd")
+    assert len(body) < 100_000
+    with pytest.raises(TooLarge, match="decompress to more"):
+        read(body)
+
+
+@pytest.mark.parametrize("size", [2**40, 2**62, 2**63 - 1, -2, -(2**63)])
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_a_buffer_that_lies_about_its_size_is_refused(size: int, codec: str) -> None:
+    body = stream(pa.record_batch({"value": [b"x" * 100_000]}), compression=codec)
+    place = body.rindex(struct.pack("<q", 100_000))  # the first one is the last offset
+    lie = body[:place] + struct.pack("<q", size) + body[place + 8 :]
+    with pytest.raises(Refused, match="decompress to more" if size > 0 else "negative size"):
+        read(lie)
+
+
+def test_a_bomb_stays_within_the_memory_of_its_process() -> None:
+    script = """
+        import resource, struct, sys
+        import pyarrow as pa
+        from pyarrow import ipc
+        from cordwood.errors import Refused
+        from cordwood.wire import arrow
+        from cordwood.wire.intake import Limits
+
+        sink = pa.BufferOutputStream()
+        batch = pa.record_batch({"value": [b"x" * (1 << 29)]})
+        with ipc.new_stream(sink, batch.schema, options=ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_batch(batch)
+        body = bytes(sink.getvalue())
+        assert len(body) < 1 << 20
+        del batch, sink, writer
+        pa.default_memory_pool().release_unused()
+        pages = int(open("/proc/self/statm").read().split()[0])
+        most = pages * resource.getpagesize() + (64 << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        place = body.rindex(struct.pack("<q", 1 << 29))
+        for said in (1 << 29, 1 << 40):
+            try:
+                arrow.read(body[:place] + struct.pack("<q", said) + body[place + 8 :], 0, Limits())
+            except Refused as refusal:
+                print(refusal)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("decompress to more than the 33554432 bytes accepted") == 2
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mutated_stream_is_accepted_or_refused(seed: int, compression: str | None) -> None:
+    dice = random.Random(f"{seed} {compression}")
+    original = stream(sample(), sample(3), compression=compression)
+    extremes = [b"\xff" * 8, b"\xff\xff\xff\x7f", bytes(8), b"\0\0\0\x80", struct.pack("<q", 2**40), b"\x01\0\0\0"]
+    accepted = refused = 0
+    for n in range(700):
+        body = bytearray(original)
+        for _ in range(dice.choice([1, 1, 2, 5])):
+            place = dice.randrange(len(body))
+            kind = dice.randrange(5)
+            if kind == 0:
+                body[place] ^= 1 << dice.randrange(8)
+            elif kind == 1:
+                extreme = dice.choice(extremes)
+                place -= place % 4
+                body[place : place + len(extreme)] = extreme
+            elif kind == 2:
+                body[place] = dice.randrange(256)
+            elif kind == 3 and len(body) > 100:
+                del body[place : place + dice.choice([1, 8, 64])]
+            else:
+                other = dice.randrange(len(body))
+                body[place : place + 8] = body[other : other + 8]
+        try:
+            found = read(bytes(body))
+        except Refused:
+            refused += 1
+            continue
+        except BaseException as error:
+            raise AssertionError(f"seed {seed}, {compression}, round {n}") from error
+        accepted += 1
+        found.batch.validate(full=True)
+        found.batch.to_pylist()
+    assert accepted
+    assert refused
+
+
+def test_a_stream_out_is_read_by_arrow() -> None:
+    batch = read(stream(sample())).batch
+    body = b"".join(
+        map(bytes, [arrow.HEAD, arrow.write(Run(batch, 3, 7, 2)), arrow.write(Run(batch[:1], 4, 0, [9])), arrow.END])
+    )
+    reader = ipc.open_stream(body)
+    assert reader.schema.names == ["partition", "offset", "attempts", *FULL.names]
+    assert [str(reader.schema.field(n).type) for n in ("partition", "offset", "attempts")] == [
+        "int32",
+        "int64",
+        "int32",
+    ]
+    assert reader.schema.field("timestamp").type == TIME
+    table = reader.read_all()
+    table.validate(full=True)
+    assert table["offset"].to_pylist() == [*range(7, 27), 0]
+    assert table["partition"].to_pylist() == [3] * 20 + [4]
+    assert table["attempts"].to_pylist() == [2] * 20 + [9]
+    assert table.select(FULL.names).slice(0, 20).to_batches()[0].equals(widen(batch))
+
+
+def test_a_stream_out_without_messages_is_whole() -> None:
+    assert ipc.open_stream(arrow.HEAD + arrow.END).read_all().num_rows == 0
+
+
+def test_what_comes_out_without_its_numbers_goes_in_again() -> None:
+    out = arrow.out_batch(Run(read(stream(sample())).batch, 3, 7))
+    assert read(stream(out.select(FULL.names))).batch.equals(read(stream(sample())).batch)
