@@ -1,7 +1,7 @@
 """Every mutant beside this file is a promise broken on purpose; the test it names must notice.
 
 A mutant is a TOML file: `why`, the `edits` (file, before, after; each `before` stands exactly once in the file), and
-what must fail: `tests` (pytest names) or `crashes` (a number of simulated disks).
+what must fail: `tests` (pytest names), `crashes` (of simulated disks) or `power_cuts` (of a real filesystem).
 """
 
 import os
@@ -13,6 +13,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from cordwood.drills import journal_power
+from tests.conftest import skip_for_want_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -28,6 +31,14 @@ for seed in range(int(sys.argv[1])):
     except Violation as violation:
         print("killed:", violation)
         sys.exit(1)
+"""
+
+POWER = """
+import logging, sys
+logging.disable(logging.WARNING)
+from cordwood.drills.journal_power import run
+report = run(3, int(sys.argv[1]))
+print("killed:" if report.wrong else "survived", report)
 """
 
 
@@ -60,7 +71,13 @@ def run(command: list[str], sources: Path) -> subprocess.CompletedProcess[str]:
 def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
     mutant = tomllib.loads(path.read_text())
     sources = mutated(mutant, tmp_path)
-    if "crashes" in mutant:
+    if "power_cuts" in mutant:
+        reason = journal_power.reason_to_skip()
+        if reason is not None:
+            skip_for_want_of(reason)
+        done = run(["-c", POWER, str(mutant["power_cuts"])], sources)
+        assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
+    elif "crashes" in mutant:
         done = run(["-c", CRASH, str(mutant["crashes"])], sources)
         assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
     else:

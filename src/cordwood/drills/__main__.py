@@ -12,10 +12,11 @@ from collections.abc import Callable
 from multiprocessing import Pool
 from secrets import randbits
 
-from cordwood.drills import journal_crash, journal_kill
+from cordwood.drills import journal_crash, journal_kill, journal_power
 
 CRASHES = 100_000
 KILLS = 200
+POWER_CUTS = 50
 
 
 def drill_journal_crash(seed: int, disks: int | None, jobs: int) -> list[str]:
@@ -60,9 +61,25 @@ def drill_journal_kill(seed: int, disks: int | None, jobs: int) -> list[str]:
     return report.wrong
 
 
+def drill_journal_power(seed: int, disks: int | None, jobs: int) -> list[str]:
+    """Cut the power of a real ext4 under an appending process, 50 times; return what went wrong."""
+    logging.disable(logging.WARNING)
+    reason = journal_power.reason_to_skip()
+    if reason is not None:
+        print(f"  skipped: {reason}")
+        return []
+    report = journal_power.run(seed, disks or POWER_CUTS)
+    print(
+        f"  {report.kills} power cuts, {report.acknowledged} acknowledged frames, "
+        f"{report.torn} torn tails, seed {seed}"
+    )
+    return report.wrong
+
+
 DRILLS: dict[str, Callable[[int, int | None, int], list[str]]] = {
     "journal-crash": drill_journal_crash,
     "journal-kill": drill_journal_kill,
+    "journal-power": drill_journal_power,
 }
 
 

@@ -8,10 +8,9 @@ import os
 import random
 import signal
 import struct
-import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,11 +66,11 @@ def run(seed: int, kills: int) -> Report:
         make_directory(path)
         known = 0
         for _ in range(kills):
-            told = _child_until_killed(path, seed, draw.random() * 0.04)
+            told = appended_until(path, seed, lambda: time.sleep(draw.random() * 0.04))
             report.kills += 1
             known = max(known, told)
             try:
-                known = _check(path, seed, known, report)
+                known = check(path, seed, known, report)
             except (CordwoodError, AssertionError) as error:
                 report.wrong.append(f"{error} [seed {seed}, kill {report.kills}]")
                 return report
@@ -79,8 +78,8 @@ def run(seed: int, kills: int) -> Report:
     return report
 
 
-def _child_until_killed(path: Path, seed: int, seconds: float) -> int:
-    """Fork a process that appends, kill it, and return how many frames it said are durable."""
+def appended_until(path: Path, seed: int, moment: Callable[[], None]) -> int:
+    """Fork a process that appends, kill it after `moment`, and return how many frames it said are durable."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -91,7 +90,7 @@ def _child_until_killed(path: Path, seed: int, seconds: float) -> int:
             os._exit(1)
     os.close(writing)
     os.read(reading, 8)  # the child says 0 when the journal is open
-    time.sleep(seconds)
+    moment()
     os.kill(child, signal.SIGKILL)
     said = b""
     while piece := os.read(reading, 1 << 16):
@@ -125,7 +124,7 @@ def _append(path: Path, seed: int, pipe: int) -> None:
             time.sleep(0.0005)
 
 
-def _check(path: Path, seed: int, known: int, report: Report) -> int:
+def check(path: Path, seed: int, known: int, report: Report) -> int:
     """Open what the kill left; return how many frames are there, all of them as they were appended."""
     fold = Count()
     journal: Journal = open_journal(RealDirectory(path), fold, LIMITS)
@@ -145,7 +144,3 @@ def _check(path: Path, seed: int, known: int, report: Report) -> int:
             journal.close()
         else:
             journal.abandon()
-
-
-if __name__ == "__main__":
-    print(run(int(sys.argv[1]), int(sys.argv[2])))
