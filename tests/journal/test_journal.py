@@ -385,7 +385,7 @@ def test_nothing_is_numbered_once_closing_has_begun() -> None:
     disk = SimDirectory()
     journal = ready(disk)
     append(journal, b"before")
-    with journal._maintaining:
+    with journal._room.at_rest():
         closing = threading.Thread(target=journal.close)
         closing.start()
         until(lambda: journal._closing or not closing.is_alive())
@@ -526,7 +526,7 @@ def test_when_a_released_file_does_not_surely_go_no_later_one_goes_before_it(ope
 
     disk.faults = fail_once
     if operation == "rename":
-        journal._spares.ready.pop()  # so that the first one is used again
+        journal._room._spares.ready.pop()  # so that the first one is used again
     before = len(journal._segments)
     journal.maintain()
     journal.maintain()

@@ -216,7 +216,7 @@ class _Disk:
         self.acknowledged = self.told = end
 
     def _live(self, journal: Journal, fold: Digest, wanted: int) -> int:
-        """Use the journal until `wanted` frames are appended or the disk fails; return how many were."""
+        """Use the journal until `wanted` frames are appended, or disk or process fail; return how many were."""
         random = self.random
         faulty = random.random() < 0.15
         small = random.random() < 0.15
@@ -231,6 +231,13 @@ class _Disk:
             steps += 1
             if steps == faults_from and faulty:
                 self.disk.faults = self._fault
+            if random.random() < 0.012:
+                # The process dies; another one goes on with what the kernel has.
+                journal.abandon()
+                self.tally.events["restarted"] += 1
+                self.acknowledged = max(self.acknowledged, journal.synced)
+                self.least, self.most = max(self.acknowledged, journal.written), len(self.truth.entries)
+                return appends
             if steps > 400:
                 self.disk.capacity_bytes = None  # somebody freed space
                 self.tally.events["space freed"] += 1
@@ -242,14 +249,14 @@ class _Disk:
                     if waiting.get(caller, -1) < journal.synced:
                         waiting[caller] = self._append(journal, fold)
                         appends += 1
-                elif what < 0.83:
+                elif what < 0.81:
                     self._commit(journal)
-                elif what < 0.85:
+                elif what < 0.83:
                     if journal.mark() is not None:
                         self.truth.add(None)
-                elif what < 0.92:
+                elif what < 0.90:
                     journal.maintain()
-                elif what < 0.97:
+                elif what < 0.96:
                     self._release(journal, random.randrange(journal.synced + 1))
                 elif journal.synced > journal.first:
                     lsn = random.randrange(journal.first, journal.synced)
@@ -292,7 +299,7 @@ class _Disk:
         journal.release(lsn)
 
     def _commit(self, journal: Journal) -> None:
-        if self.random.random() < 0.6:
+        if self.random.random() < 0.45:
             journal.commit()
         else:
             journal.commit(sync=False)

@@ -8,9 +8,14 @@ It knows frames and entries as bytes, nothing of topics, and imports only `machi
     clean      the mark that a clean shutdown leaves
     survey     reads a whole journal, changes nothing, and reports
     verdict    decides what a report means: the end, torn, or damaged
+    writer     writes one segment: begin, publish, append, seal
+    segments   the files of an open journal: found by LSN, held while they are read
     spares     files prepared ahead, and old segments used again
-    journal    append, group commit, rotation, reading, opening
-    committer  the thread that commits
+    room       whether there is room, and how it is made
+    fold       the owner of a journal: whoever turns its frames into state
+    journal    append, group commit, rotation, reading, closing
+    opening    making a judged journal ready for appends
+    committer  the threads that commit and make room
     repair     what an operator may choose to do about damage
 
 The byte tables are in docs/format.md; golden bytes are under tests/formats.

@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from cordwood.errors import Preparing, Unavailable
-from cordwood.journal.journal import RETRY_MS, Journal, Lsn
+from cordwood.journal.journal import Journal, Lsn
+from cordwood.journal.room import RETRY_MS
 from cordwood.machine.disk import Buffer
 
 log = logging.getLogger("cordwood.journal")

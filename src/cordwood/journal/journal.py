@@ -21,11 +21,12 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from cordwood.errors import CordwoodError, Full, Preparing, Refused, Unavailable
+from cordwood.errors import Full, Preparing, Refused, Unavailable
 from cordwood.journal import clean
 from cordwood.journal.fold import Fold, Snapshot
 from cordwood.journal.frame import EMPTY, HEADER_BYTES, Kind, Payload, pack
 from cordwood.journal.limits import Limits
+from cordwood.journal.room import Room
 from cordwood.journal.segment import HEADER_BYTES as SEGMENT_HEADER_BYTES
 from cordwood.journal.segment import Segment
 from cordwood.journal.segments import Segments
@@ -37,8 +38,6 @@ from cordwood.machine.disk import Buffer, Directory
 log = logging.getLogger("cordwood.journal")
 
 Lsn = int
-
-RETRY_MS = 1_000  # how often a full disk is asked again whether it has room
 
 
 class _Rotation(NamedTuple):
@@ -70,28 +69,20 @@ class Journal:
         self._random = random
         self._segments = Segments(directory, segments, limits.open_files)
         self._writer = writer
-        self._spares = spares
         self._queue: deque[tuple[int, Payload] | _Rotation] = deque()
         self._numbering = threading.Lock()
         self._committing = threading.Lock()
-        self._maintaining = threading.Lock()
         self._failure: str | None = None
         self._closing = False
         self._end = self._written = self._synced = writer.segment.end
         self._acknowledged_position = writer.segment.size
         # Frames that an opening wrote again are served, so they want their proof as new ones do.
         self._marked = writer.segment.first
-        self._released = 0
-        self._keeps_all = False  # a released file did not surely go
-        self._leaving: Segment | None = None
         self._fill = writer.segment.size
         self._capacity = max(writer.file.size(), writer.segment.size)
-        self._snapshot_bytes = writer.segment.header.body - SEGMENT_HEADER_BYTES
         self._rotations_queued = 0
-        self._wanted_bytes = 0  # a frame waits for a spare as large as this
-        # A spare of this size could not be made, why, and until when nobody tries again.
-        self._unmakeable: tuple[int, str, int] | None = None
-        self._trouble: tuple[type[Unavailable], str] | None = None  # why ordinary spares cannot be made
+        snapshot_bytes = writer.segment.header.body - SEGMENT_HEADER_BYTES
+        self._room = Room(directory, self._segments, spares, limits, clock, snapshot_bytes)
 
     @property
     def end(self) -> Lsn:
@@ -160,8 +151,8 @@ class Journal:
         # Each segment keeps room for a mark: the last frame in it wants its proof, too.
         if self._fill + size + HEADER_BYTES > self._capacity:
             self._plan_rotation(size + HEADER_BYTES, reserve)
-        elif not reserve and not self._spares.ready:
-            raise self._no_room()
+        else:
+            self._room.check(reserve=reserve)
         lsn = self._end
         self._queue.append((Kind.DATA, payload))
         self._fill += size
@@ -170,39 +161,14 @@ class Journal:
 
     def _plan_rotation(self, size: int, reserve: bool) -> None:
         """Queue a rotation before the frame of `size` bytes, or raise because there is no room for it."""
-        if not reserve and len(self._spares.ready) < 2 and self._wanted_bytes == 0:
-            raise self._no_room()
+        self._room.check_rotation(reserve=reserve)
         snapshot = self._fold.snapshot()
         planned = 0 if snapshot is None else snapshot.most_bytes + HEADER_BYTES * snapshot.most_parts
-        # However large the state is, a segment should have room for more than one frame behind it; but one that is
-        # there is better than none.
-        least = SEGMENT_HEADER_BYTES + planned
-        roomy = least + max(size, self._limits.segment_bytes // 2)
-        spare = self._spares.fitting(roomy) or self._spares.fitting(least + size)
-        if spare is None:
-            self._want(roomy)
-            raise self._no_room()
-        if not reserve and len(self._spares.ready) < 2:
-            raise self._no_room()
-        self._spares.ready.remove(spare)
+        spare = self._room.claim(planned, size, reserve=reserve)
         self._queue.append(_Rotation(self._end, spare, snapshot, planned))
         self._rotations_queued += 1
         self._fill = SEGMENT_HEADER_BYTES + planned
         self._capacity = spare.size
-
-    def _want(self, size: int) -> None:
-        """Have a spare of this size made, or raise `Full` if that was tried a moment ago."""
-        if self._unmakeable is not None:
-            too_large, reason, until_ms = self._unmakeable
-            if size >= too_large and self._clock.monotonic_ms() < until_ms:
-                raise Full(reason)
-        self._wanted_bytes = max(self._wanted_bytes, size)
-
-    def _no_room(self) -> CordwoodError:
-        if self._trouble is not None:
-            kind, reason = self._trouble
-            return kind(reason)
-        return Preparing("the next segment is being prepared; try again in a moment")
 
     # Committing
 
@@ -246,7 +212,7 @@ class Journal:
             except Preparing:
                 if not self.maintain():
                     self._check_writable()
-                    raise self._no_room() from None
+                    raise self._room.missing() from None
             except Full:
                 if asked or not self.maintain():
                     raise
@@ -314,10 +280,10 @@ class Journal:
         with self._numbering:
             self._writer = writer
             self._acknowledged_position = writer.segment.size
-            self._snapshot_bytes = writer.segment.header.body - SEGMENT_HEADER_BYTES
+            self._room.snapshot_bytes = writer.segment.header.body - SEGMENT_HEADER_BYTES
             self._rotations_queued -= 1
             if self._rotations_queued == 0:
-                self._fill += self._snapshot_bytes - rotation.planned
+                self._fill += self._room.snapshot_bytes - rotation.planned
 
     def fail(self, error: BaseException) -> None:
         """Stop writing for good: for whoever finds that nobody can be told any more."""
@@ -342,88 +308,16 @@ class Journal:
 
     def release(self, lsn: Lsn) -> None:
         """Say that no frame below `lsn` is needed any more. `maintain` lets the files go."""
-        with self._numbering:
-            self._released = max(self._released, min(lsn, self._synced))
-            self._unmakeable = None
+        self._room.release(min(lsn, self._synced))
 
     def maintain(self) -> bool:
-        """Let released segments go and prepare spares, until there is nothing to do; say whether there is room.
-
-        A disk that is full is not an error here: `append` tells, and the next call tries again.
-        """
-        with self._maintaining:
-            try:
-                while not self._closing and self._failure is None:
-                    if not self._let_one_go() and not self._make_one():
-                        self._trouble = None
-                        return True
-            except Full as error:
-                self._trouble = (Full, str(error))
-            except OSError as error:
-                self._trouble = (Unavailable, f"cannot prepare a segment: {error.strerror or error}")
-                log.warning("%s: %s", self._directory.path, self._trouble[1])
-            return False
+        """Let released segments go and prepare spares; slow. Say whether there is room."""
+        return self._room.make(lambda: not self._closing and self._failure is None)
 
     @property
     def wants_maintenance(self) -> bool:
         """Whether `maintain` has something to do."""
-        if self._lacks_spares():
-            return True
-        return not self._keeps_all and (self._leaving or self._segments.releasable(self._released)) is not None
-
-    def _lacks_spares(self) -> bool:
-        return len(self._spares.ready) < self._limits.spares or self._wanted_bytes > 0
-
-    def _make_one(self) -> bool:
-        """Make a spare if one is lacking: the ordinary ones first, then one for a frame that needs more."""
-        if len(self._spares.ready) < self._limits.spares:
-            # A state that fills most of a segment gets larger ones.
-            large = SEGMENT_HEADER_BYTES + self._snapshot_bytes * 5 // 4 + self._limits.segment_bytes // 2
-            self._add(self._spares.make(max(self._limits.segment_bytes, large)))
-            return True
-        wanted = self._wanted_bytes
-        if wanted:
-            try:
-                self._add(self._spares.make(wanted))
-            except Full as error:
-                # Only that frame has no room; everybody else goes on.
-                self._wanted_bytes = 0
-                self._unmakeable = (wanted, str(error), self._clock.monotonic_ms() + RETRY_MS)
-            return True
-        return False
-
-    def _let_one_go(self) -> bool:
-        """Use a released file again, or remove it: one at a time, oldest first, each made durable.
-
-        A power cut must not leave a hole between two that are still there. So, when the directory's sync fails, no
-        later one goes before the journal is opened again.
-        """
-        if self._keeps_all:
-            return False
-        old = self._leaving or self._segments.take(self._released)
-        if old is None:
-            return False
-        self._leaving = old  # if its name cannot be taken away now, it is the next one to try again
-        size = self._limits.segment_bytes
-        # A short file costs as much to lengthen as a new one; an overlong one wastes room.
-        again = len(self._spares.ready) < self._limits.used_again and size // 2 <= old.size <= 2 * size
-        if again:
-            unfinished = self._spares.retire(old.name)
-        else:
-            self._directory.remove(old.name)
-        self._leaving = None
-        self._keeps_all = True
-        self._directory.sync()
-        self._keeps_all = False
-        if again:
-            self._add(self._spares.recycle(unfinished, size))
-        return True
-
-    def _add(self, spare: Spare) -> None:
-        with self._numbering:
-            self._spares.ready.append(spare)
-            if spare.size >= self._wanted_bytes:
-                self._wanted_bytes = 0
+        return self._room.wants_work
 
     # Reading
 
@@ -454,7 +348,7 @@ class Journal:
                 return
             self._closing = True  # from here on nothing is numbered
         try:
-            with self._committing, self._maintaining:
+            with self._committing, self._room.at_rest():
                 while self._failure is None and (self._queue or self._synced < self._written):
                     self._commit_group_or_fail(True)
                 if self._failure is None:
@@ -478,7 +372,7 @@ class Journal:
         """Let go of every file and the lock, and leave the rest as a crash would."""
         with self._numbering:
             self._closing = True
-        with self._committing, self._maintaining:
+        with self._committing, self._room.at_rest():
             self._let_go()
 
     def _let_go(self) -> None:
