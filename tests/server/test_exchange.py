@@ -1,0 +1,172 @@
+"""Answers: at once or later, in order, and what happens when a side fails or goes away."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from cordwood.server.refusal import Refusal
+from cordwood.server.request import Request
+from cordwood.server.response import Response
+from tests.server.running import HOST, LOOPS, Running, get, until
+
+
+@LOOPS
+def test_pipelined_requests_are_answered_in_order_however_long_each_takes(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def later(request: Request) -> Response:
+        await asyncio.sleep(0.02)
+        return Response(200, request.path.encode())
+
+    def handle(request: Request) -> Response | Awaitable[Response]:
+        return later(request) if request.path.endswith("slow") else Response(200, request.path.encode())
+
+    paths = ["/1slow", "/2", "/3slow", "/4slow", "/5"]
+    with Running(handle, new_loop=new_loop) as server, server.connect() as client:
+        client.send(b"".join(get(path) for path in paths))
+        client.send(get("/6slow") + get("/7"))
+        assert [client.reply().body.decode() for _ in range(7)] == [*paths, "/6slow", "/7"]
+
+
+def test_much_that_is_pipelined_behind_a_slow_request_waits_and_is_answered() -> None:
+    go = threading.Event()
+
+    async def slow(request: Request) -> Response:
+        await asyncio.get_running_loop().run_in_executor(None, go.wait)
+        return Response(200, b"slow")
+
+    def handle(request: Request) -> Response | Awaitable[Response]:
+        return slow(request) if request.path == "/slow" else Response(200, bytes(request.body))
+
+    body = bytes(50_000)
+    with Running(handle) as server, server.connect() as client:
+        client.send(get("/slow"))
+        raw = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 50000\r\n\r\n" + body
+        sender = threading.Thread(target=client.send, args=(raw * 200,))
+        sender.start()
+        go.set()
+        assert client.reply().body == b"slow"
+        for _ in range(200):
+            assert client.reply().body == body
+        sender.join()
+
+
+def test_an_answer_given_at_once_costs_no_task() -> None:
+    made: list[object] = []
+
+    def factory(
+        loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **names: Any
+    ) -> asyncio.Task[Any]:
+        made.append(coroutine)
+        return asyncio.Task(coroutine, loop=loop, **names)
+
+    async def count_tasks() -> None:
+        asyncio.get_running_loop().set_task_factory(factory)  # type: ignore[arg-type]
+
+    with Running(lambda request: Response(200, b"x")) as server, server.connect() as client:
+        server.call(count_tasks())
+        for _ in range(3):
+            client.send(get("/"))
+            client.reply()
+        assert not made
+
+
+def test_a_future_of_the_handler_is_awaited_without_a_task_and_survives_the_client() -> None:
+    futures: list[asyncio.Future[Response]] = []
+    given = threading.Semaphore(0)
+
+    def handle(request: Request) -> Awaitable[Response]:
+        futures.append(asyncio.get_running_loop().create_future())
+        given.release()
+        return futures[-1]
+
+    async def resolve() -> int:
+        tasks = len(asyncio.all_tasks()) - 1  # without this one
+        futures[-1].set_result(Response(200, b"done"))
+        return tasks
+
+    with Running(handle) as server:
+        with server.connect() as client:
+            client.send(get("/"))
+            given.acquire()
+            assert server.call(resolve()) == 0
+            assert client.reply().body == b"done"
+            client.send(get("/"))
+            given.acquire()
+        until(lambda: not server.listener.connections)
+        assert not futures[-1].cancelled()
+        server.call(resolve())
+        assert server.listener.connections == 0
+
+
+@pytest.mark.parametrize("kind", ["at once", "later", "cancelled", "no answer"])
+def test_a_handler_that_fails_gives_500_and_the_reason_only_to_the_log(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def later() -> Response:
+        raise ValueError("the secret")
+
+    async def cancelled() -> Response:
+        raise asyncio.CancelledError("the secret")
+
+    def handle(request: Request) -> Awaitable[Response]:
+        if kind == "at once":
+            raise ValueError("the secret")
+        if kind == "no answer":
+            return "the secret"  # type: ignore[return-value]
+        return later() if kind == "later" else cancelled()
+
+    with caplog.at_level(logging.ERROR, "cordwood.server"), Running(handle) as server, server.connect() as client:
+        for _ in range(2):  # the connection goes on
+            client.send(get("/"))
+            reply = client.reply()
+            assert (reply.status, reply.error) == (500, "INTERNAL")
+            assert b"secret" not in reply.body
+            assert b"Traceback" not in reply.body
+    assert len([record for record in caplog.records if record.exc_info]) == 2
+
+
+def test_a_refusal_raised_by_a_handler_is_its_answer_and_the_connection_goes_on() -> None:
+    async def handle(request: Request) -> Response:
+        raise Refusal(409, "no", facts={"epoch": 3})
+
+    with Running(handle) as server, server.connect() as client:
+        for _ in range(2):
+            client.send(get("/"))
+            assert client.reply().json == {"error": "FAILED_PRECONDITION", "message": "no", "epoch": 3}
+
+
+def test_a_coroutine_is_cancelled_when_its_client_goes_away() -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+
+    async def handle(request: Request) -> Response:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return Response()
+
+    with Running(handle) as server:
+        with server.connect() as client:
+            client.send(get("/"))
+            assert begun.wait(60)
+        assert cancelled.wait(60)
+
+
+def test_a_large_answer_arrives_whole() -> None:
+    body = bytes(range(256)) * 100_000
+    with Running(lambda request: Response(200, memoryview(body), "application/octet-stream")) as server:
+        assert server.ask(get("/")).body == body
+
+
+def test_a_peer_is_named() -> None:
+    with Running(lambda request: Response(200, request.peer.encode())) as server, server.connect() as client:
+        host, port = client.sock.getsockname()
+        client.send(get("/"))
+        assert client.reply().body.decode() == f"{host}:{port}"
