@@ -55,6 +55,13 @@ def open_sim(disk: SimDirectory, fold: Recorder | None = None, limits: Limits = 
     return open_journal(disk, fold or Counting(), limits, clock=SimClock(), random=Random(seed))
 
 
+def ready(disk: SimDirectory | None = None, limits: Limits = SMALL) -> Journal:
+    """Open a journal that has its spares."""
+    journal = open_sim(disk or SimDirectory(), limits=limits)
+    journal.maintain()
+    return journal
+
+
 def append(journal: Journal, *entries: bytes) -> int:
     """Append and sync one frame, and keep the owner up to date."""
     lsn = journal.write(list(entries))

@@ -30,11 +30,9 @@ from cordwood.journal.survey import SegmentReport, Survey, survey
 from cordwood.journal.verdict import REPAIR, Cut, Verdict, judge
 from cordwood.journal.writer import Writer
 from cordwood.machine.clock import Clock, SystemClock
-from cordwood.machine.disk import Directory, write_all
+from cordwood.machine.disk import Directory, copy_bytes
 
 log = logging.getLogger("cordwood.journal")
-
-COPY_BYTES = 1 << 20
 
 
 def open_journal(
@@ -248,12 +246,8 @@ def _copy_torn(directory: Directory, torn: Cut, name: str) -> None:
     try:
         copy = directory.open(name)
         try:
-            done = 0
-            buffer = memoryview(bytearray(min(COPY_BYTES, length)))
-            while done < length:
-                have = source.read_into(buffer[: min(len(buffer), length - done)], torn.position + done)
-                assert have, "the file is as long as it was"
-                done = write_all(copy, [buffer[:have]], done)
+            done = copy_bytes(source, torn.position, torn.behind, copy, 0)
+            assert done == length, "the file is as long as it was"
             copy.truncate(length)
             copy.sync()
         finally:

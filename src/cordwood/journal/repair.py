@@ -22,10 +22,9 @@ from cordwood.journal.segment import HEADER_BYTES, SegmentHeader, segment_name
 from cordwood.journal.spares import NO_ROOM, UNFINISHED
 from cordwood.journal.survey import SegmentReport, Survey, survey
 from cordwood.journal.verdict import LOSSLESS, Verdict, judge
-from cordwood.machine.disk import Directory, File, write_all
+from cordwood.machine.disk import Directory, File, copy_bytes, write_all
 
 ASIDE = ".aside"
-COPY_BYTES = 1 << 20
 ROUNDS = 4  # what is mended may show what else is wrong: a mark that ends too early, a state that is in no snapshot
 
 
@@ -201,7 +200,7 @@ class _Repair:
             and header.chain == chain  # else it is of another history
         )
         if keeps_snapshot and header is not None and source is not None:
-            position = _copy(source, HEADER_BYTES, header.body, target, position)
+            position = copy_bytes(source, HEADER_BYTES, header.body, target, position)
             link = _chain_through(source, header)
         created_ms = header.created_ms if header else 0
         new = SegmentHeader(identity, report.first, chain, position, created_ms, keeps_snapshot)
@@ -213,7 +212,7 @@ class _Repair:
             if run.first > expected or run.chain != link:
                 lost = Lost(run.first, run.chain, "unreadable frames, set aside by repair")
                 position = _write_lost(target, position, identity, link, expected, lost)
-            position = _copy(source, run.position, run.behind, target, position)
+            position = copy_bytes(source, run.position, run.behind, target, position)
             expected, link = run.end, run.last
         if expected < end:
             lost = Lost(end, chain_behind, "unreadable frames, set aside by repair")
@@ -228,7 +227,7 @@ class _Repair:
         try:
             copy = self._directory.open(unfinished, create=True)
             try:
-                _copy(source, 0, source.size(), copy, 0)
+                copy_bytes(source, 0, source.size(), copy, 0)
                 copy.sync()
             except OSError:
                 self._directory.remove(unfinished)
@@ -278,15 +277,3 @@ def _write_lost(target: File, position: int, identity: int, chain: int, lsn: int
     payload = lost_payload(lost)
     header, _ = encode_header(Kind.LOST, lsn, lost.end, identity, chain, payload.length, payload.checksum)
     return write_all(target, [header, *payload.buffers], position)
-
-
-def _copy(source: File, start: int, end: int, target: File, position: int) -> int:
-    """Copy bytes from one file to another and return the position behind them in the other."""
-    buffer = memoryview(bytearray(max(1, min(COPY_BYTES, end - start))))
-    while start < end:
-        have = source.read_into(buffer[: min(len(buffer), end - start)], start)
-        if have == 0:
-            break
-        position = write_all(target, [buffer[:have]], position)
-        start += have
-    return position

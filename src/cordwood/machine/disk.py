@@ -25,6 +25,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 # One writev takes at most this many buffers (IOV_MAX on Linux).
 VECTOR_LIMIT = 1024
+COPY_BYTES = 1 << 20
 
 
 class File(Protocol):
@@ -91,6 +92,18 @@ def write_all(file: File, buffers: Sequence[Buffer], position: int) -> int:
             wanted -= taken
             if wanted:
                 rest = _drop(rest, taken)
+    return position
+
+
+def copy_bytes(source: File, start: int, end: int, target: File, position: int) -> int:
+    """Copy the bytes from `start` to `end` into another file; return the position behind them there."""
+    buffer = memoryview(bytearray(max(1, min(COPY_BYTES, end - start))))
+    while start < end:
+        have = source.read_into(buffer[: min(len(buffer), end - start)], start)
+        if have == 0:
+            break
+        position = write_all(target, [buffer[:have]], position)
+        start += have
     return position
 
 
