@@ -78,8 +78,11 @@ def run(seed: int, kills: int) -> Report:
     return report
 
 
-def appended_until(path: Path, seed: int, moment: Callable[[], None]) -> int:
-    """Fork a process that appends, kill it after `moment`, and return how many frames it said are durable."""
+def appended_until(path: Path, seed: int, moment: Callable[[], None], reports: int = 0) -> int:
+    """Fork a process that appends, kill it after `moment`, and return how many frames it said are durable.
+
+    `moment` begins after so many reports; a busy machine may need a while for the first.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -89,10 +92,14 @@ def appended_until(path: Path, seed: int, moment: Callable[[], None]) -> int:
         finally:
             os._exit(1)
     os.close(writing)
-    os.read(reading, 8)  # the child says 0 when the journal is open
+    said = b""
+    while len(said) < 8 * (1 + reports):  # the child says 0 when the journal is open
+        piece = os.read(reading, 8)
+        if not piece:
+            break
+        said += piece
     moment()
     os.kill(child, signal.SIGKILL)
-    said = b""
     while piece := os.read(reading, 1 << 16):
         said += piece
     os.close(reading)

@@ -52,7 +52,9 @@ def run(seed: int, cuts: int) -> Report:
         known = 0
         for _ in range(cuts):
             with _mounted(image, place):
-                told = appended_until(place / "journal", seed, lambda: _cut_power(place, draw.random() * 0.06))
+                told = appended_until(
+                    place / "journal", seed, lambda: _cut_power(place, draw.random() * 0.04), draw.randrange(1, 30)
+                )
             report.kills += 1
             known = max(known, told)
             try:
@@ -86,7 +88,14 @@ def _image(scratch: Path) -> Path:
 @contextmanager
 def _mounted(image: Path, place: Path) -> Iterator[None]:
     place.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True, capture_output=True, text=True)
+    for left in reversed(range(20)):
+        # Somebody else may take the free loop device between the look and the grab.
+        done = subprocess.run(
+            ["mount", "-o", "loop", str(image), str(place)], check=not left, capture_output=True, text=True
+        )
+        if done.returncode == 0:
+            break
+        time.sleep(0.05)
     try:
         yield
     finally:
