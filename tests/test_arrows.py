@@ -14,7 +14,7 @@ ARROWS = {
     "record": {"errors"},
     "partition": {"record", "errors"},
     "wire": {"record", "errors"},
-    "server": {"errors"},
+    "http": {"errors"},
     "machine": {"errors"},
     "journal": {"machine", "errors"},
     "sim": {"machine", "errors"},

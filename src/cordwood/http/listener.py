@@ -9,12 +9,12 @@ import logging
 import socket
 import ssl as tls
 
-from cordwood.server.connection import Connection
-from cordwood.server.exchange import Handle
-from cordwood.server.limits import Limits
-from cordwood.server.occupancy import Occupancy
+from cordwood.http.connection import Connection
+from cordwood.http.exchange import Handle
+from cordwood.http.limits import Limits
+from cordwood.http.occupancy import Occupancy
 
-log = logging.getLogger("cordwood.server")
+log = logging.getLogger("cordwood.http")
 
 TICK_S = 1.0  # how late a time limit may be noticed, at most
 CUT_S = 5.0  # for handlers that were cancelled to clean up behind themselves

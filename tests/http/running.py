@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 import uvloop
 
-from cordwood.server.exchange import Handle
-from cordwood.server.limits import Limits
-from cordwood.server.listener import Listener
-from cordwood.server.request import Request
-from cordwood.server.response import Response
+from cordwood.http.exchange import Handle
+from cordwood.http.limits import Limits
+from cordwood.http.listener import Listener
+from cordwood.http.request import Request
+from cordwood.http.response import Response
 
 LOOPS = pytest.mark.parametrize(
     "new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]

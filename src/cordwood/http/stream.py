@@ -9,9 +9,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from cordwood.server.response import Body, Headers
+from cordwood.http.response import Body, Headers
 
-log = logging.getLogger("cordwood.server")
+log = logging.getLogger("cordwood.http")
 
 # A peer that reads as fast as we write must not keep the loop from everybody else.
 TURN_BYTES = 256 << 10

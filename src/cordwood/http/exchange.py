@@ -12,13 +12,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from cordwood.server.occupancy import Occupancy
-from cordwood.server.refusal import Refusal
-from cordwood.server.request import Request
-from cordwood.server.response import CLOSES, STAYS, STAYS_1_0, Response, encode_head, encode_stream_head
-from cordwood.server.stream import Gone, Stream
+from cordwood.http.occupancy import Occupancy
+from cordwood.http.refusal import Refusal
+from cordwood.http.request import Request
+from cordwood.http.response import CLOSES, STAYS, STAYS_1_0, Response, encode_head, encode_stream_head
+from cordwood.http.stream import Gone, Stream
 
-log = logging.getLogger("cordwood.server")
+log = logging.getLogger("cordwood.http")
 
 Answer = Response | Stream
 Handle = Callable[[Request], Answer | Awaitable[Answer]]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import cordwood.server.refusal
-from cordwood.server.limits import Limits
-from cordwood.server.refusal import CODES
-from cordwood.server.response import Response
-from tests.server.running import HOST, LIMITS, POST, Running, refused, until
+import cordwood.http.refusal
+from cordwood.http.limits import Limits
+from cordwood.http.refusal import CODES
+from cordwood.http.response import Response
+from tests.http.running import HOST, LIMITS, POST, Running, refused, until
 
 
 def test_a_body_larger_than_the_limit_is_refused_before_it_is_read() -> None:
@@ -194,7 +194,7 @@ def test_more_bytes_at_once_than_the_limit_are_refused_with_429_and_given_back()
 
 
 def test_every_refusal_has_a_code_and_every_limit_a_reason() -> None:
-    source = Path(cordwood.server.refusal.__file__).parent
+    source = Path(cordwood.http.refusal.__file__).parent
     for path in source.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Refusal":

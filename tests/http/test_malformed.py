@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordwood.server.request import Request
-from cordwood.server.response import Response
-from tests.server.running import HOST, LIMITS, POST, Running, refused, until
+from cordwood.http.request import Request
+from cordwood.http.response import Response
+from tests.http.running import HOST, LIMITS, POST, Running, refused, until
 
 MALFORMED = {
     "content length and chunked": POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cordwood.server.refusal import Refusal
-from cordwood.server.request import Request
-from cordwood.server.response import Response
-from tests.server.running import HOST, LOOPS, Running, get, until
+from cordwood.http.refusal import Refusal
+from cordwood.http.request import Request
+from cordwood.http.response import Response
+from tests.http.running import HOST, LOOPS, Running, get, until
 
 
 @LOOPS
@@ -120,7 +120,7 @@ def test_a_handler_that_fails_gives_500_and_the_reason_only_to_the_log(
             return "the secret"  # type: ignore[return-value]
         return later() if kind == "later" else cancelled()
 
-    with caplog.at_level(logging.ERROR, "cordwood.server"), Running(handle) as server, server.connect() as client:
+    with caplog.at_level(logging.ERROR, "cordwood.http"), Running(handle) as server, server.connect() as client:
         for _ in range(2):  # the connection goes on
             client.send(get("/"))
             reply = client.reply()

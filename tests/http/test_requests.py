@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from cordwood.server.limits import Limits
-from cordwood.server.occupancy import Occupancy
-from cordwood.server.parser import Parser
-from cordwood.server.refusal import Refusal
-from cordwood.server.request import Request
-from cordwood.server.response import Response
-from tests.server.running import Running
+from cordwood.http.limits import Limits
+from cordwood.http.occupancy import Occupancy
+from cordwood.http.parser import Parser
+from cordwood.http.refusal import Refusal
+from cordwood.http.request import Request
+from cordwood.http.response import Response
+from tests.http.running import Running
 
 HOST = b"Host: a\r\n"
 

@@ -14,7 +14,7 @@ status  code                     status  code
 import json
 from collections.abc import Mapping
 
-from cordwood.server.response import Headers, Response
+from cordwood.http.response import Headers, Response
 
 CODES = {
     400: "INVALID_ARGUMENT",

@@ -13,7 +13,7 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from cordwood.server.refusal import Refusal
+from cordwood.http.refusal import Refusal
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)

@@ -3,10 +3,10 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from cordwood.server.limits import Limits
+from cordwood.http.limits import Limits
 
 if TYPE_CHECKING:
-    from cordwood.server.connection import Connection
+    from cordwood.http.connection import Connection
 
 # Connections over the limit that may stay a moment to read their 503; any more are cut without a word.
 TURNED_AWAY = 64

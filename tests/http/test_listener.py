@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from cordwood.server.limits import Limits
-from cordwood.server.request import Request
-from cordwood.server.response import Response
-from cordwood.server.stream import Stream
+from cordwood.http.limits import Limits
+from cordwood.http.request import Request
+from cordwood.http.response import Response
+from cordwood.http.stream import Stream
 from tests.conftest import skip_for_want_of
-from tests.server.running import HOST, LOOPS, Running, get
+from tests.http.running import HOST, LOOPS, Running, get
 
 
 @LOOPS

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from cordwood.server.connection import Connection
-from cordwood.server.limits import Limits
-from cordwood.server.occupancy import Occupancy
-from cordwood.server.request import Request
-from cordwood.server.stream import Gone, Stream
-from tests.server.running import LOOPS, Running, get, until
+from cordwood.http.connection import Connection
+from cordwood.http.limits import Limits
+from cordwood.http.occupancy import Occupancy
+from cordwood.http.request import Request
+from cordwood.http.stream import Gone, Stream
+from tests.http.running import LOOPS, Running, get, until
 
 
 @LOOPS

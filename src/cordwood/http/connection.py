@@ -17,12 +17,12 @@ import asyncio
 from math import inf
 from typing import cast
 
-from cordwood.server.exchange import Exchange, Handle
-from cordwood.server.limits import Limits
-from cordwood.server.occupancy import Occupancy
-from cordwood.server.parser import HEAD, IDLE, Parser
-from cordwood.server.refusal import Refusal
-from cordwood.server.response import CLOSES, encode_head
+from cordwood.http.exchange import Exchange, Handle
+from cordwood.http.limits import Limits
+from cordwood.http.occupancy import Occupancy
+from cordwood.http.parser import HEAD, IDLE, Parser
+from cordwood.http.refusal import Refusal
+from cordwood.http.response import CLOSES, encode_head
 
 HELD_BYTES = 64 << 10  # enough to go on reading, and so to notice the end, behind a client that pipelines a little
 

@@ -16,10 +16,10 @@ from collections import deque
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from cordwood.server.limits import Limits
-from cordwood.server.occupancy import Occupancy
-from cordwood.server.refusal import Refusal, busy
-from cordwood.server.request import Request
+from cordwood.http.limits import Limits
+from cordwood.http.occupancy import Occupancy
+from cordwood.http.refusal import Refusal, busy
+from cordwood.http.request import Request
 
 IDLE, HEAD, BODY = "idle", "head", "body"
 
