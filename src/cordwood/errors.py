@@ -2,9 +2,13 @@
 
     CordwoodError
     ├── Refused        the request is at fault: tell the sender, do not try again as it is
+    │   ├── NotFound       what it names is not there
+    │   ├── Conflict       it does not go with what is there
+    │   └── OtherVersion   the bytes are whole, but another version wrote them
     ├── Unavailable    the moment is at fault: the same request may succeed later
     │   ├── Preparing      room is being made at this very moment
     │   ├── Full           the disk has no room; nothing was numbered or written
+    │   ├── Limited        a limit is reached that others can lift by consuming
     │   └── Locked         another process has the directory
     └── Damaged        the bytes are at fault: a person must look
 
@@ -28,6 +32,25 @@ class Refused(CordwoodError):
     exit_code = 2
 
 
+class NotFound(Refused):
+    """What the request names is not there."""
+
+    exit_code = 1
+
+
+class Conflict(Refused):
+    """The request does not go with what is there: another owner, another sequence, other settings.
+
+    `facts` are what a program needs to go on, such as the sequence that was expected.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, **facts: int | str):
+        super().__init__(message)
+        self.facts = facts
+
+
 class OtherVersion(Refused):
     """The bytes are whole, but another version of Cordwood wrote them."""
 
@@ -46,6 +69,15 @@ class Preparing(Unavailable):
 
 class Full(Unavailable):
     """The disk has no room for this; nothing was numbered or written. Free some space."""
+
+
+class Limited(Unavailable):
+    """A limit is reached; `reason` is its name, and after `retry_after_ms` it is worth trying again."""
+
+    def __init__(self, message: str, reason: str, retry_after_ms: int = 1_000):
+        super().__init__(message)
+        self.reason = reason
+        self.retry_after_ms = retry_after_ms
 
 
 class Locked(Unavailable):

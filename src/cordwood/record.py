@@ -91,6 +91,33 @@ def sizes(batch: Batch) -> npt.NDArray[np.int64]:
     return total
 
 
+def summary(batch: Batch) -> tuple[int, int]:
+    """Return the bytes of all messages together, and the latest timestamp in microseconds (0 for no messages)."""
+    rows = batch.num_rows
+    if not rows:
+        return 0, 0
+    total = 0
+    names = batch.schema.names
+    for name in ("key", "value"):
+        if name in names:
+            offsets = _offsets(batch.column(name))
+            total += int(offsets[rows]) - int(offsets[0])
+    if "headers" in names:
+        column = batch.column("headers")
+        starts = _offsets(column)
+        for child in (column.keys, column.items):
+            if len(child):
+                offsets = _offsets(child)
+                total += int(offsets[starts[rows]]) - int(offsets[starts[0]])
+    return total, int(times_us(batch, "timestamp").max())
+
+
+def times_us(batch: Batch, name: str) -> npt.NDArray[np.int64]:
+    """Return a column of times as microseconds, without copying it; what stands for a null is anything."""
+    column = batch.column(name)
+    return np.frombuffer(column.buffers()[1], np.int64, count=column.offset + len(column))[column.offset :]
+
+
 def encode(batch: Batch) -> tuple[bytes, Any]:
     """Return the bytes at rest of these rows alone, as a head and a body to be written behind it."""
     columns = {
@@ -105,19 +132,24 @@ def encode(batch: Batch) -> tuple[bytes, Any]:
 
 
 def decode(data: bytes | memoryview) -> Batch:
-    """Return the batch that `encode` wrote, without copying it; raise ValueError where it is not one.
+    """Return the batch that `encode` wrote, without copying it; raise ValueError where it is not one."""
+    return decode_parts(data[: _HEAD.size], data[_HEAD.size :])
+
+
+def decode_parts(head: bytes | memoryview, body: bytes | memoryview) -> Batch:
+    """Return the batch of this head and this body, without copying it; raise ValueError where it is not one.
 
     The bytes come from under a checksum, so only their structure is checked, not every row.
     """
-    if len(data) < _HEAD.size:
-        raise ValueError(f"{len(data)} bytes are no batch")
-    magic, bits, zeros = _HEAD.unpack_from(data)
+    if len(head) != _HEAD.size:
+        raise ValueError(f"{len(head)} bytes are no head of a batch")
+    magic, bits, zeros = _HEAD.unpack(head)
     if magic[:3] == _MAGIC[:3] and magic != _MAGIC:
         raise OtherVersion(f"a batch of version {magic[3:]!r}; this Cordwood reads {_MAGIC[3:]!r}")
     if magic != _MAGIC or bits >= len(_SCHEMAS) or zeros != b"\0\0\0":
         raise ValueError("not the head of a batch")
     try:
-        batch = ipc.read_record_batch(pa.py_buffer(data).slice(_HEAD.size), _SCHEMAS[bits])
+        batch = ipc.read_record_batch(pa.py_buffer(body), _SCHEMAS[bits])
         batch.validate()
     except ARROW_ERRORS as error:
         raise ValueError(f"not a batch: {one_line(error)}") from None

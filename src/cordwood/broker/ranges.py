@@ -36,6 +36,14 @@ class Ranges:
         """The number of offsets."""
         return self._total
 
+    @property
+    def first(self) -> tuple[int, int] | None:
+        """The lowest range."""
+        return (self._starts[0][0], self._ends[0][0]) if self._heads else None
+
+    def __bool__(self) -> bool:
+        return bool(self._heads)
+
     def __iter__(self) -> Iterator[tuple[int, int]]:
         for starts, ends in zip(self._starts, self._ends, strict=True):
             yield from zip(starts, ends, strict=True)
@@ -91,6 +99,22 @@ class Ranges:
                 self._insert(end, stop)
         self._total -= gone
         return gone
+
+    def blocks(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the starts and the ends, a block at a time, as the bytes of 64-bit numbers."""
+        for starts, ends in zip(self._starts, self._ends, strict=True):
+            yield starts.tobytes(), ends.tobytes()
+
+    def extend(self, starts: bytes, ends: bytes) -> None:
+        """Add a block that `blocks` yielded, behind all that is there."""
+        block = array("q"), array("q")
+        block[0].frombytes(starts)
+        block[1].frombytes(ends)
+        if block[0]:
+            self._starts.append(block[0])
+            self._ends.append(block[1])
+            self._heads.append(block[0][0])
+            self._total += sum(block[1]) - sum(block[0])
 
     def within(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield what is there from `first` to `end`, oldest first."""

@@ -26,6 +26,7 @@ log = logging.getLogger("cordwood.journal")
 
 SyncMode = Literal["always", "interval", "never"]
 Told = Callable[[Lsn, Lsn], None]
+Observe = Callable[[int, float], None]
 
 IDLE_MS = 50  # long enough to stay out of a busy log, short enough that damage is soon told from a torn write
 QUICK_SECONDS = 0.001  # a sync that an event loop may wait for
@@ -35,7 +36,8 @@ class Committer:
     """Commits what is appended and tells how far: `told(written, synced)`, from its own thread.
 
     `failed(error)` comes once, when the journal can no longer write; `room()` comes when an append that raised
-    `Preparing` or `Full` may be tried again.
+    `Preparing` or `Full` may be tried again. `observe(frames, seconds)` comes after each commit, from the thread that
+    did it.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class Committer:
         room: Callable[[], None] = lambda: None,
         sync: SyncMode = "always",
         sync_interval_ms: int = 100,
+        observe: Observe = lambda frames, seconds: None,
     ):
         self.journal = journal
+        self._observe = observe
         self._told = told
         self._failed = failed
         self._room = room
@@ -89,10 +93,22 @@ class Committer:
         as much as the sync; then `told` says nothing of it. A rotation is left to the committer.
         """
         lsn = self._append(entries, reserve)
-        done = self._quick and self._commit_here(lsn)
+        return lsn, self.commit_pushed(lsn, lsn + 1, here=True)
+
+    def push(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
+        """Append a frame that `commit_pushed` has committed, with others that come before it."""
+        return self._append(entries, reserve)
+
+    def commit_pushed(self, first: Lsn, end: Lsn, *, here: bool) -> bool:
+        """Have the frames that were pushed committed; say whether they are synced already.
+
+        `here` is for little that nobody else waits beside: with a disk that has been quick it is committed in this
+        very call.
+        """
+        done = here and self._quick and self._commit_here(first, end)
         if not done and not self._work.is_set():
             self._work.set()
-        return lsn, done
+        return done
 
     def _append(self, entries: Sequence[Buffer], reserve: bool) -> Lsn:
         try:
@@ -103,26 +119,28 @@ class Committer:
             self._prepare.set()
             raise
 
-    def _commit_here(self, lsn: Lsn) -> bool:
+    def _commit_here(self, first: Lsn, end: Lsn) -> bool:
         journal = self.journal
-        begun = time.perf_counter()
+        before, begun = journal.written, time.perf_counter()
         try:
             if not journal.commit_if_idle():
                 return False
         except Exception:
             self._tell_failure()  # others may wait for what was lost with it
             raise
-        self._quick = time.perf_counter() - begun < QUICK_SECONDS
+        seconds = time.perf_counter() - begun
+        self._quick = seconds < QUICK_SECONDS
+        self._observe(journal.written - before, seconds)
         if journal.wants_maintenance:
             self._prepare.set()
         with self._telling:
-            if self._told_of == self._told_synced == lsn:
-                self._told_of = self._told_synced = lsn + 1  # the caller learns it from us
+            if self._told_of == self._told_synced == first:
+                self._told_of = self._told_synced = end  # the caller learns it from us
             others = journal.written > self._told_of
         if self._dozing or others:
             # The thread tells those who were committed along, and brings the proof once all is quiet.
             self._work.set()
-        return journal.synced > lsn
+        return journal.synced >= end
 
     def append_when_room(self, entries: Sequence[Buffer], *, reserve: bool = False) -> Lsn:
         """Append a frame, waiting while room is being made; for threads, not for an event loop."""
@@ -171,10 +189,12 @@ class Committer:
     def _commit(self, due: int | None) -> int | None:
         """Commit a group, sync it if it is time, tell; return when what is not synced must be."""
         journal = self.journal
-        begun = time.perf_counter()
+        before, begun = journal.written, time.perf_counter()
         always = self._sync == "always"
         journal.commit(sync=always or (due is not None and _now_ms() >= due))
-        self._quick = always and time.perf_counter() - begun < QUICK_SECONDS
+        seconds = time.perf_counter() - begun
+        self._quick = always and seconds < QUICK_SECONDS
+        self._observe(journal.written - before, seconds)
         self._tell()
         if journal.wants_maintenance:
             self._prepare.set()

@@ -27,6 +27,7 @@ from cordwood.journal.fold import Fold, Snapshot
 from cordwood.journal.frame import EMPTY, HEADER_BYTES, Kind, Payload, pack
 from cordwood.journal.limits import Limits
 from cordwood.journal.room import Room
+from cordwood.journal.scan import Scan
 from cordwood.journal.segment import HEADER_BYTES as SEGMENT_HEADER_BYTES
 from cordwood.journal.segment import Segment
 from cordwood.journal.segments import Segments
@@ -335,6 +336,23 @@ class Journal:
         """
         end = self._synced if end is None else min(end, self._synced)
         return self._segments.frames(start, end)
+
+    def refold(self, fold: Fold) -> None:
+        """Bring a fresh fold to the last synced frame, from the newest segment's snapshot on: after a failure."""
+        segment = self._writer.segment
+        header = segment.header
+        assert header.has_snapshot or segment.first == self.first, "a fold begins with a snapshot, or with the log"
+        if header.has_snapshot:
+            file = self._directory.open(segment.name, write=False)
+            try:
+                parts = Scan(
+                    file, header.identity, SEGMENT_HEADER_BYTES, 0, header.chain, end=header.body, snapshot=True
+                )
+                fold.restore(payload for _, _, payload in parts)
+            finally:
+                file.close()
+        for lsn, entries in self.frames(segment.first, self._synced):
+            fold.apply(lsn, entries)
 
     # Closing
 

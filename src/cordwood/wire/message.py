@@ -18,10 +18,11 @@ from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from cordwood.record import HEADERS, Records
+from cordwood.record import HEADERS, TIME, Records, assemble
 from cordwood.wire.intake import Limits, normalise
 from cordwood.wire.produce import Produce
 
@@ -71,6 +72,7 @@ class Fault(Exception):
         self.reason = reason
 
 
+_UNBOUNDED = Limits(1 << 62, 1 << 62, 1 << 62, 1 << 62, 1 << 62)
 REPEATED = "a field or a header comes twice"
 _text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
 _strings = msgspec.json.Decoder(list[str])
@@ -129,6 +131,26 @@ def records(messages: Sequence[Message], now_ms: int, limits: Limits) -> Records
     if partitions := _column(messages, "partition"):
         columns["partition"] = pa.array(partitions, pa.int32())
     return normalise(pa.RecordBatch.from_pydict(columns), now_ms, limits)
+
+
+def gathered(messages: Sequence[Message], now_ms: int) -> Records:
+    """Return messages that were checked, and are known to be within all limits, as records.
+
+    Most have a value and perhaps a key and nothing else; for them this takes a tenth of the time of `records`.
+    """
+    for name in ("headers", "partition", "timestamp", "deliver_at", "delay_ms", "expires_at"):
+        column = list(map(attrgetter(name), messages))
+        if column.count(UNSET) != len(column):
+            return records(messages, now_ms, _UNBOUNDED)
+    columns: dict[str, Any] = {"value": _values(messages)}
+    keys, coded = _column(messages, "key"), _column(messages, "key_base64")
+    if keys and coded:
+        keys = [other if one is None else one for one, other in zip(keys, coded, strict=True)]
+    if keys or coded:
+        columns["key"] = _binary(keys or coded or [])
+    now = pa.py_buffer(np.full(len(messages), now_ms * 1000, np.int64))
+    columns["timestamp"] = pa.Array.from_buffers(TIME, len(messages), [None, now], 0)
+    return Records(assemble(columns))
 
 
 def produce(messages: Sequence[Message], now_ms: int, limits: Limits) -> Produce:

@@ -1,0 +1,39 @@
+"""What happened since the start, counted: the numbers behind `/metrics`."""
+
+from collections import Counter
+
+
+class Counts:
+    """Counters that only grow. Those by topic have the topic's name as their key; by group (topic, group)."""
+
+    def __init__(self) -> None:
+        self.messages: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+        self.duplicates = 0
+        self.rejections: Counter[str] = Counter()
+        self.delivered: Counter[tuple[str, str]] = Counter()
+        self.redelivered: Counter[tuple[str, str]] = Counter()
+        self.acked: Counter[tuple[str, str]] = Counter()
+        self.nacked: Counter[tuple[str, str]] = Counter()
+        self.leases_expired: Counter[tuple[str, str]] = Counter()
+        self.messages_expired: Counter[tuple[str, str]] = Counter()
+        self.dropped: Counter[tuple[str, str]] = Counter()
+        self.dead_letters: Counter[tuple[str, str]] = Counter()
+        self.redriven: Counter[tuple[str, str]] = Counter()
+
+    def produced(self, topic: str, messages: int, size: int) -> None:
+        """Count messages that were appended."""
+        self.messages[topic] += messages
+        self.bytes[topic] += size
+
+    def rejected(self, reason: str) -> None:
+        """Count a request that was refused because of a limit."""
+        self.rejections[reason] += 1
+
+    def forget(self, topic: str) -> None:
+        """Forget a topic that was deleted, so that its names do not stay for ever."""
+        del self.messages[topic], self.bytes[topic]
+        for counter in vars(self).values():
+            if isinstance(counter, Counter):
+                for key in [key for key in counter if isinstance(key, tuple) and key[0] == topic]:
+                    del counter[key]

@@ -1,0 +1,193 @@
+"""The state and the journal together: what is written becomes true at once in here, and outside once it is durable.
+
+    write(ops) ──▶ journal.append ──▶ state.apply      head: what the next request is judged by
+    told(written, synced)                              replies go out, messages become visible
+
+    sync mode    a reply goes out when    messages are shown when
+    always       synced                   synced
+    interval     written                  synced
+    never        written                  written
+
+After a failure head is thrown away: the state is folded again from what the journal holds for sure, and only reads
+go on.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from cordwood.broker import ops, snapshot
+from cordwood.broker.cache import Cache
+from cordwood.broker.index import Place
+from cordwood.broker.state import Partition, State
+from cordwood.errors import CordwoodError, Unavailable
+from cordwood.journal.fold import Snapshot
+from cordwood.machine.disk import Buffer
+from cordwood.record import Batch, decode_parts
+
+log = logging.getLogger("cordwood.broker")
+
+Then = Callable[[Any], None]
+
+
+class Log(Protocol):
+    """What the ledger asks of a journal."""
+
+    def append(self, entries: Sequence[Buffer], *, reserve: bool = False) -> int:
+        """Number a frame; raises `Preparing` or `Full` when there is no room, and then nothing was numbered."""
+
+    def read(self, lsn: int) -> list[memoryview]:
+        """Return the entries of a durable frame."""
+
+
+class Ledger:
+    """Holds the state, and everybody who waits for a part of it to become durable. It is the journal's fold."""
+
+    def __init__(self, cache_bytes: int, sync: str = "always"):
+        self.state = State()
+        self.cache = Cache(cache_bytes)
+        self.failure: Unavailable | None = None
+        self.end = 0  # the LSN that the next frame gets
+        self.replied = 0  # replies that rest on frames below are out
+        self.shown = 0  # frames below are visible
+        self.pending_bytes = 0  # of payloads that are not yet replied to
+        self.fresh: set[tuple[str, int]] = set()  # (topic, partition) that got messages since somebody looked
+        self.changed: set[str] = set()  # topics that got visible messages since somebody looked
+        self._sync = sync
+        self._log: Log | None = None
+        self._replies: deque[tuple[int, Then, Any, int]] = deque()
+        self._visible: deque[tuple[int, Then, Any]] = deque()
+
+    # The journal's fold
+
+    def restore(self, parts: Iterable[memoryview]) -> None:
+        """Become what a snapshot says."""
+        self.state = snapshot.restore(parts)
+
+    def apply(self, lsn: int, entries: list[memoryview]) -> None:
+        """Take a frame from the disk into the state."""
+        self.state.apply(lsn, ops.unpack(entries[0]))
+
+    def lost(self, first: int, end: int) -> None:
+        """Forget the messages of frames that an operator gave up, and say which they were."""
+        for topic in self.state.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                for low, high in partition.index.cut_lsns(first, end):
+                    log.warning("lost: topic %s, partition %d, offsets %d to %d", topic.name, number, low, high - 1)
+
+    def snapshot(self) -> Snapshot:
+        """Capture the state as it is after the last frame that was appended."""
+        return snapshot.capture(self.state)
+
+    # Writing
+
+    def attach(self, journal: Log, end: int) -> None:
+        """Go on from an opened journal: all that it holds is durable."""
+        self._log = journal
+        self.end = self.replied = self.shown = end
+        for topic in self.state.topics.values():
+            for partition in topic.partitions:
+                partition.shown = partition.end
+
+    def check_writable(self) -> None:
+        """Raise `Unavailable` after a failure."""
+        if self.failure is not None:
+            raise self.failure
+
+    def write(self, facts: Sequence[ops.Op], payloads: Sequence[Batch] = (), *, reserve: bool = False) -> int:
+        """Append a frame and make it true in here; return its LSN. What it raises, nothing came of."""
+        self.check_writable()
+        assert self._log is not None, "attach comes first"
+        lsn = self._log.append(ops.pack(facts, payloads), reserve=reserve)
+        for number, payload in enumerate(payloads):
+            self.cache.keep(lsn, number, payload)
+        self.state.apply(lsn, facts)
+        self.end = lsn + 1
+        for op in facts:
+            if isinstance(op, ops.Appended):
+                topic = self.state.topics[op.topic]
+                for piece in op.pieces:
+                    self._show_later(topic.name, piece.partition, topic.partitions[piece.partition])
+            elif isinstance(op, ops.Published):
+                for name, partition, _, _ in self.state.writers[op.writer].results:
+                    self._show_later(name, partition, self.state.topics[name].partitions[partition])
+        return lsn
+
+    def reply(self, then: Then, result: Any, size: int = 0) -> None:
+        """Call `then(result)` when all that was written so far is as durable as a reply must be."""
+        if self.replied >= self.end and not self._replies:
+            then(result)
+        else:
+            self.pending_bytes += size
+            self._replies.append((self.end - 1, then, result, size))
+
+    def show(self, then: Then, result: Any) -> None:
+        """Call `then(result)` when all that was written so far may be seen by others."""
+        if self.shown >= self.end and not self._visible:
+            then(result)
+        else:
+            self._visible.append((self.end - 1, then, result))
+
+    def _show_later(self, topic: str, number: int, partition: Partition) -> None:
+        self.fresh.add((topic, number))
+        self._visible.append((self.end - 1, self._shown, (topic, partition, partition.end)))
+
+    def _shown(self, what: tuple[str, Partition, int]) -> None:
+        topic, partition, end = what
+        partition.shown = end
+        self.changed.add(topic)
+
+    # What the journal tells
+
+    def told(self, written: int, synced: int) -> None:
+        """Let out all that rests on frames that are durable now."""
+        if self.failure is not None:
+            return
+        self.replied = max(self.replied, synced if self._sync == "always" else written)
+        self.shown = max(self.shown, written if self._sync == "never" else synced)
+        visible, replies = self._visible, self._replies
+        while visible and visible[0][0] < self.shown:
+            _, then, result = visible.popleft()
+            then(result)
+        while replies and replies[0][0] < self.replied:
+            _, then, result, size = replies.popleft()
+            self.pending_bytes -= size
+            then(result)
+        self.cache.evict(self.shown)
+
+    def failed(self, error: Unavailable, durable: State | None) -> None:
+        """Tell everybody who waits; go on with `durable`, what the journal holds for sure, for reads alone."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        waiting: list[Then] = [then for _, then, _, _ in self._replies]
+        waiting += [then for _, then, _ in self._visible if then != self._shown]
+        self._replies.clear()
+        self._visible.clear()
+        self.pending_bytes = 0
+        if durable is not None:
+            self.state = durable
+            for topic in durable.topics.values():
+                for partition in topic.partitions:
+                    partition.shown = partition.end
+        for then in waiting:
+            then(error)
+
+    # Reading
+
+    def fetch(self, place: Place) -> Batch:
+        """Return the messages of a place, from memory or from the journal."""
+        found = self.cache.get(place.lsn, place.payload)
+        if found is None:
+            assert self._log is not None, "attach comes first"
+            entries = self._log.read(place.lsn)
+            at = 1 + 2 * place.payload
+            found = decode_parts(entries[at], entries[at + 1])
+            self.cache.keep_cold(place.lsn, place.payload, found)
+        return found.slice(place.row, place.length)
+
+
+def refused(error: Any) -> bool:
+    """Say whether what a callback got is an error."""
+    return isinstance(error, CordwoodError)

@@ -1,0 +1,410 @@
+"""Messages in: which partition, which offset, whether they were here before, whether there is room.
+
+    request ──▶ judged by head ──▶ one frame ──▶ durable ──▶ reply
+
+Single messages are gathered: all that came since the last commit began become one payload, one row each. A payload
+holds the messages of one topic, those of one partition next to each other, so that a frame costs by its bytes and not
+by the number of partitions it touches.
+"""
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cordwood import partition as partitions
+from cordwood.broker import names, ops
+from cordwood.broker.counts import Counts
+from cordwood.broker.ledger import Ledger, Then
+from cordwood.broker.numbers import Numbers
+from cordwood.broker.state import Group, Key, Partition, Topic
+from cordwood.broker.terms import TopicTerms, in_force
+from cordwood.errors import Conflict, CordwoodError, Limited, NotFound, Refused
+from cordwood.machine.clock import Clock
+from cordwood.record import Batch, Records, sizes, summary, times_us
+from cordwood.settings import Settings
+from cordwood.wire.message import Message, gathered
+
+BUFFER_RETRY_MS = 1_000
+
+
+class Sent(NamedTuple):
+    """Where one message is. The offset is null when it was only accepted into memory."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    duplicate: bool = False
+
+
+class Produced(NamedTuple):
+    """Where the messages of a request are: (partition, first offset, count), one for each partition."""
+
+    topic: str
+    results: list[tuple[int, int | None, int]]
+    messages: int
+    duplicates: int = 0
+
+
+class Producing:
+    """Takes messages into the log."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        clock: Clock,
+        counts: Counts,
+        make_topic: Callable[[str, int | None, TopicTerms], Topic],
+    ):
+        self._ledger = ledger
+        self._settings = settings
+        self._clock = clock
+        self._counts = counts
+        self._make_topic = make_topic
+        self._turns: dict[str, int] = {}  # topic → whose turn it is, for messages that name no partition
+        self._gathered: dict[str, list[tuple[Message, Then, int]]] = {}
+        self.gathered_bytes = 0
+
+    def topic(self, name: str) -> Topic:
+        """Return a topic to produce to; make it if that is what the settings say."""
+        found = self._ledger.state.topics.get(name)
+        if found is not None:
+            return found
+        if not self._settings.auto_create_topics:
+            raise NotFound(f"there is no topic {name[:250]!r}; create it first (POST /v1/topics)")
+        return self._make_topic(names.check_topic(name), None, TopicTerms())
+
+    # One by one
+
+    def gather(self, name: str, message: Message, then: Then, qos: int, size: int) -> None:
+        """Take one message, to be written with the next commit; `then` gets `Sent`, or an error."""
+        self._ledger.check_writable()
+        self.check_pending(size)
+        topic = self.topic(name)
+        asked = message.partition
+        if isinstance(asked, int) and asked >= len(topic.partitions):
+            raise Refused(f"the topic has partitions 0 to {len(topic.partitions) - 1}, not {asked}")
+        self.gathered_bytes += size
+        self._gathered.setdefault(name, []).append((message, then, qos))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether messages wait to be written."""
+        return bool(self._gathered)
+
+    def write_gathered(self) -> None:
+        """Write all that was gathered as one frame. Raises `Preparing`, and then all of it still waits."""
+        if not self._gathered:
+            return
+        now = self._clock.now_ms()
+        facts: list[ops.Op] = []
+        payloads: list[Batch] = []
+        replies: list[tuple[Then, Sent | CordwoodError, int]] = []
+        for name, waiting in self._gathered.items():
+            topic = self._ledger.state.topics.get(name)
+            if topic is None:
+                gone = NotFound(f"the topic {name!r} was deleted")
+                replies += [(then, gone, 1) for _, then, _ in waiting]
+                continue
+            self._plan(topic, waiting, now, facts, payloads, replies)
+        if facts:
+            self._ledger.write(facts, payloads)
+        size, self.gathered_bytes = self.gathered_bytes, 0
+        self._gathered = {}
+        for op in facts:
+            assert isinstance(op, ops.Appended)
+            self._counts.produced(op.topic, sum(p.count for p in op.pieces), sum(p.bytes for p in op.pieces))
+        for then, sent, qos in replies:
+            if isinstance(sent, Limited):
+                self._counts.rejected(sent.reason)
+            if qos == 0 and isinstance(sent, Sent):
+                then(Sent(sent.topic, sent.partition, None))
+            else:
+                self._ledger.reply(then, sent, size)
+                size = 0
+
+    def refuse_gathered(self, error: CordwoodError) -> None:
+        """Tell everybody whose message was gathered that it is not taken."""
+        waiting, self._gathered = self._gathered, {}
+        self.gathered_bytes = 0
+        for messages in waiting.values():
+            for _, then, _ in messages:
+                then(error)
+
+    def _plan(
+        self,
+        topic: Topic,
+        waiting: Sequence[tuple[Message, Then, int]],
+        now: int,
+        facts: list[ops.Op],
+        payloads: list[Batch],
+        replies: list[tuple[Then, Sent | CordwoodError, int]],
+    ) -> None:
+        records = gathered([message for message, _, _ in waiting], now)
+        assigned = self._assign(topic, records, each=True)
+        room = self._room(topic, assigned)
+        if room is not None:
+            kept = []
+            each = sizes(records.batch)
+            for row, (_, then, qos) in enumerate(waiting):
+                refusal = room(int(assigned[row]), 1, int(each[row]))
+                if refusal is None:
+                    kept.append(row)
+                else:
+                    replies.append((then, refusal, qos))
+            if not kept:
+                return
+            if len(kept) < len(waiting):
+                rows = pa.array(kept)
+                waiting = [waiting[row] for row in kept]
+                records = Records(records.batch.take(rows))
+                assigned = assigned[kept]
+        payload, pieces, order = _grouped(topic, records.batch, assigned)
+        facts.append(ops.Appended(topic.name, len(payloads), pieces, now))
+        payloads.append(payload)
+        name = topic.name
+        at = 0
+        for piece in pieces:
+            for offset in range(piece.first, piece.first + piece.count):
+                _, then, qos = waiting[at if order is None else order[at]]
+                replies.append((then, Sent(name, piece.partition, offset), qos))
+                at += 1
+
+    # Many at once
+
+    def produce(
+        self,
+        name: str,
+        records: Records,
+        then: Then,
+        *,
+        number: ops.Numbered | None = None,
+        keys: Sequence[str | None] | None = None,
+        qos: int = 1,
+    ) -> None:
+        """Take messages together, all or none; `then` gets `Produced`, or an error."""
+        ledger = self._ledger
+        ledger.check_writable()
+        topic = self.topic(name)
+        count = len(records)
+        if not count:
+            ledger.reply(then, Produced(name, [], 0))
+            return
+        size = records.batch.nbytes
+        self.check_pending(size)
+        assigned = self._assign(topic, records)
+        now = self._clock.now_ms()
+        if number is not None:
+            place = int(assigned[0])
+            if (assigned != place).any():
+                raise Refused("a numbered request has one partition; name it")
+            repeated = _repeat(topic.partitions[place], number, count)
+            if repeated is not None:
+                self._counts.duplicates += count
+                ledger.reply(then, Produced(name, [(place, repeated.offset(number.sequence), count)], count, count))
+                return
+        batch = records.batch
+        hashes: list[tuple[bytes, int, int]] = []
+        known: list[Key] = []
+        if keys is not None:
+            batch, assigned, hashes, known = _without_repeats(topic, batch, assigned, keys)
+            self._counts.duplicates += len(known)
+            if not batch.num_rows:
+                ledger.reply(then, Produced(name, _where(known), count, len(known)))
+                return
+        room = self._room(topic, assigned)
+        if room is not None:
+            for place, rows in zip(*np.unique(assigned, return_counts=True), strict=True):
+                share = size * int(rows) // batch.num_rows
+                refusal = room(int(place), int(rows), share)
+                if refusal is not None:
+                    self._counts.rejected(refusal.reason)
+                    raise refusal
+        payload, pieces, order = _grouped(topic, batch, assigned)
+        numbered_keys = _numbered_keys(hashes, pieces, order)
+        ledger.write([ops.Appended(name, 0, pieces, now, number, numbered_keys)], [payload])
+        self._counts.produced(name, batch.num_rows, sum(piece.bytes for piece in pieces))
+        if qos == 0:
+            then(Produced(name, [(piece.partition, None, piece.count) for piece in pieces], count))
+            return
+        found: list[tuple[int, int | None, int]] = [(p.partition, p.first, p.count) for p in pieces]
+        ledger.reply(then, Produced(name, found, count, len(known)), size)
+
+    def check_pending(self, size: int) -> None:
+        """Refuse what is too much beside all that waits for a commit."""
+        pending = self._ledger.pending_bytes + self.gathered_bytes
+        if pending and pending + size > self._settings.max_pending_bytes:
+            self._counts.rejected("pending_bytes_full")
+            raise Limited(
+                f"{pending} bytes wait for the disk, at most {self._settings.max_pending_bytes} may",
+                "pending_bytes_full",
+                100,
+            )
+
+    def assign(self, topic: Topic, records: Records) -> npt.NDArray[np.int32]:
+        """Return the partition of each message; those that name none go together, each request to the next one."""
+        return self._assign(topic, records)
+
+    def _assign(self, topic: Topic, records: Records, *, each: bool = False) -> npt.NDArray[np.int32]:
+        count = len(topic.partitions)
+        assigned = partitions.assign(records, count)
+        if count > 1:
+            free = assigned == partitions.NONE
+            if free.any():
+                turn = self._turns.get(topic.name, 0)
+                many = int(free.sum()) if each else 1
+                assigned = assigned.copy()
+                assigned[free] = (turn + np.arange(many)) % count if each else turn % count
+                self._turns[topic.name] = (turn + many) % count
+        return assigned
+
+    def _room(
+        self, topic: Topic, assigned: npt.NDArray[np.int32]
+    ) -> Callable[[int, int, int], Limited | None] | None:
+        """Return a judge of how much each partition still takes, None when there is no limit at all."""
+        terms = in_force(topic.terms, self._settings)
+        most, most_bytes = terms["max_buffered_messages"], terms["max_buffered_bytes"]
+        if not most and not most_bytes:
+            return None
+        oldest = self._clock.now_ms() - terms["hold_max_ms"]
+        active = [group for group in topic.groups.values() if group.moved_ms >= oldest]
+        taken: dict[int, tuple[int, int]] = {}
+
+        def judge(number: int, count: int, size: int) -> Limited | None:
+            if number not in taken:
+                taken[number] = _buffered(topic, number, active)
+            messages, held = taken[number]
+            if most and messages + count > most:
+                text = f"partition {number} of {topic.name} has {messages} messages that are not done, at most {most}"
+                return Limited(text, "partition_buffer_full", BUFFER_RETRY_MS)
+            if most_bytes and held + size > most_bytes:
+                text = f"partition {number} of {topic.name} has {held} bytes that are not done, at most {most_bytes}"
+                return Limited(text, "partition_buffer_bytes_full", BUFFER_RETRY_MS)
+            taken[number] = messages + count, held + size
+            return None
+
+        return judge
+
+
+def _buffered(topic: Topic, number: int, active: Sequence[Group]) -> tuple[int, int]:
+    """Return what the slowest active group has not done of a partition: messages and bytes."""
+    partition = topic.partitions[number]
+    if not topic.groups:
+        return partition.end - partition.start, partition.bytes
+    most = most_bytes = 0
+    for group in active:
+        waiting = group.open(number, partition.end)
+        floor = group.floor(number)
+        above = partition.index.total_bytes - partition.index.bytes_before(floor)
+        share = waiting / (partition.end - floor) if partition.end > floor else 0.0
+        most, most_bytes = max(most, waiting), max(most_bytes, int(above * share))
+    return most, most_bytes
+
+
+def _repeat(partition: Partition, number: ops.Numbered, count: int) -> Numbers | None:
+    """Return the producer's numbers when all of this was stored before, None when it is next; refuse all else."""
+    known = partition.producers.get(number.producer)
+    if known is not None and number.epoch < known.epoch:
+        raise Conflict(
+            f"producer {number.producer!r} is at epoch {known.epoch}; {number.epoch} is over", epoch=known.epoch
+        )
+    expected = known.next if known is not None and known.epoch == number.epoch else 0
+    if number.sequence == expected:
+        return None
+    if known is not None and number.sequence + count <= expected:
+        return known
+    raise Conflict(
+        f"producer {number.producer!r} sent sequence {number.sequence}, {count} message(s); {expected} comes next",
+        expected_sequence=expected,
+        epoch=number.epoch if known is None else known.epoch,
+    )
+
+
+def key_hash(key: str) -> bytes:
+    """Return what stands for an idempotency key: as long for every key."""
+    return blake2b(key.encode(), digest_size=16).digest()
+
+
+def _without_repeats(
+    topic: Topic, batch: Batch, assigned: npt.NDArray[np.int32], keys: Sequence[str | None]
+) -> tuple[Batch, npt.NDArray[np.int32], list[tuple[bytes, int, int]], list[Key]]:
+    """Return the rows whose keys are new, their partitions, (hash, row, 0) of each key, and where the others are."""
+    rows: list[int] = []
+    hashes: list[tuple[bytes, int, int]] = []
+    known: list[Key] = []
+    seen: set[bytes] = set()
+    for row, key in enumerate(keys):
+        if key is None:
+            rows.append(row)
+            continue
+        digest = key_hash(key)
+        before = topic.keys.get(digest)
+        if before is not None:
+            known.append(before)
+        elif digest in seen:
+            known.append(Key(-1, -1, 0))  # earlier in this very request
+        else:
+            seen.add(digest)
+            hashes.append((digest, len(rows), 0))
+            rows.append(row)
+    if len(rows) == batch.num_rows:
+        return batch, assigned, hashes, known
+    return batch.take(pa.array(rows, pa.int64())), assigned[rows], hashes, known
+
+
+def _numbered_keys(
+    hashes: Sequence[tuple[bytes, int, int]], pieces: Sequence[ops.Piece], order: Sequence[int] | None
+) -> list[tuple[bytes, int, int]]:
+    """Return (hash, partition, offset) for (hash, row): the row is that of the request, not of the payload."""
+    if not hashes:
+        return []
+    places: dict[int, tuple[int, int]] = {}
+    at = 0
+    for piece in pieces:
+        for offset in range(piece.first, piece.first + piece.count):
+            places[at if order is None else order[at]] = piece.partition, offset
+            at += 1
+    return [(digest, *places[row]) for digest, row, _ in hashes]
+
+
+def _where(known: Sequence[Key]) -> list[tuple[int, int | None, int]]:
+    return [(key.partition, key.offset, 1) for key in known if key.partition >= 0]
+
+
+def _grouped(
+    topic: Topic, batch: Batch, assigned: npt.NDArray[np.int32]
+) -> tuple[Batch, list[ops.Piece], list[int] | None]:
+    """Return the payload with each partition's messages together, its pieces, and the rows' order (None: as is)."""
+    first = int(assigned[0])
+    if len(topic.partitions) == 1 or len(assigned) == 1 or (assigned == first).all():
+        size, latest_us = summary(batch)
+        return batch, [ops.Piece(first, topic.partitions[first].end, batch.num_rows, 0, size, latest_us)], None
+    order = np.argsort(assigned, kind="stable")
+    payload = batch.take(pa.array(order))
+    pieces = stage_pieces(payload, assigned[order])
+    numbered = [
+        ops.Piece(p.partition, topic.partitions[p.partition].end, p.count, p.row, p.bytes, p.latest_us)
+        for p in pieces
+    ]
+    return payload, numbered, order.tolist()
+
+
+def stage_pieces(payload: Batch, assigned: npt.NDArray[np.int32]) -> list[ops.Piece]:
+    """Return the pieces, without offsets, of rows that are in the order of their partitions."""
+    numbers, starts, lengths = np.unique(assigned, return_index=True, return_counts=True)
+    sizes, times = _cumulative(payload)
+    ends = starts + lengths
+    totals = sizes[ends] - sizes[starts]
+    latest = np.maximum.reduceat(times, starts)
+    columns = zip(numbers.tolist(), lengths.tolist(), starts.tolist(), totals.tolist(), latest.tolist(), strict=True)
+    return [ops.Piece(number, 0, count, row, size, late) for number, count, row, size, late in columns]
+
+
+def _cumulative(batch: Batch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    total = np.zeros(batch.num_rows + 1, np.int64)
+    np.cumsum(sizes(batch), out=total[1:])
+    return total, times_us(batch, "timestamp")

@@ -1,0 +1,261 @@
+"""A broker on an event loop, with its journal on a disk or in memory: from open to close.
+
+    requests ──▶ broker.… , touch ──▶ end of this turn: flush ──▶ commit
+                                                                  ├─ little, and the disk is quick: right here
+                                                                  └─ else: the committing thread ──▶ told
+
+What came in one turn of the loop is committed together. While the thread syncs, single messages gather for the next.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random, SystemRandom
+
+from cordwood.broker.broker import Broker
+from cordwood.broker.histogram import Histogram
+from cordwood.broker.ledger import Ledger
+from cordwood.broker.memory import MemoryLog
+from cordwood.broker.state import State
+from cordwood.errors import CordwoodError, Unavailable
+from cordwood.journal.committer import Committer, SyncMode
+from cordwood.journal.journal import Journal
+from cordwood.journal.limits import Limits
+from cordwood.journal.opening import open_journal
+from cordwood.machine.clock import Clock, SystemClock
+from cordwood.machine.disk import Buffer, Directory, RealDirectory, make_directory
+from cordwood.settings import Settings
+
+log = logging.getLogger("cordwood.broker")
+
+HERE_BYTES = 128 << 10  # what the loop may write by itself: larger writes would keep it from reading requests
+_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_FRAMES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class Running:
+    """An open broker. Made by `open_broker` on the loop that it runs on."""
+
+    def __init__(self, settings: Settings, clock: Clock, random: Random, ledger: Ledger, *, memory: bool):
+        self.settings = settings
+        self.memory = memory
+        self.durability = "memory" if memory else "fsync" if settings.sync == "always" else "written"
+        self.started_ms = clock.now_ms()
+        self.sync_seconds = Histogram(_SECONDS)
+        self.group_frames = Histogram(_FRAMES)
+        self.broker = Broker(ledger, settings, clock, random, self._release)
+        self._ledger = ledger
+        self._loop = asyncio.get_running_loop()
+        self._touched = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._closed = False
+        self._pushed = 0  # the LSN behind the last frame that a commit was asked for
+        self._pushed_bytes = 0
+        self._committer: Committer | None = None
+        self._journal: Journal | None = None
+        self._log: MemoryLog | None = None
+
+    # Opening
+
+    def use_journal(self, journal: Journal) -> None:
+        """Go on from a journal that was opened with this broker's ledger as its fold."""
+        self._journal = journal
+        mode: SyncMode = self.settings.sync  # type: ignore[assignment]  # checked when it was set
+        self._committer = Committer(
+            journal,
+            self._told_by_thread,
+            failed=lambda error: self._from_thread(self._failed, error),
+            room=lambda: self._from_thread(self.broker.room),
+            sync=mode,
+            sync_interval_ms=self.settings.sync_interval_ms,
+            observe=self._observe,
+        )
+        self._ledger.attach(self, journal.end)
+        self._pushed = journal.end
+        self._committer.start()
+        self._arm()
+
+    def use_memory(self) -> None:
+        """Keep everything in memory only."""
+        self._log = MemoryLog()
+        self._ledger.attach(self, 0)
+        self._arm()
+
+    # The ledger's log
+
+    def append(self, entries: Sequence[Buffer], *, reserve: bool = False) -> int:
+        """Number a frame; it is committed at the end of this turn."""
+        if self._log is not None:
+            lsn = self._log.append(entries, reserve=reserve)
+        else:
+            assert self._committer is not None
+            lsn = self._committer.push(entries, reserve=reserve)
+            self._pushed_bytes += sum(map(len, entries))
+        self.touch()
+        return lsn
+
+    def read(self, lsn: int) -> list[memoryview]:
+        """Return the entries of a durable frame."""
+        if self._log is not None:
+            return self._log.read(lsn)
+        assert self._journal is not None
+        return self._journal.read(lsn)
+
+    def _release(self, lsn: int) -> None:
+        if self._log is not None:
+            self._log.release(lsn)
+        elif self._committer is not None and not self._closed:
+            self._committer.release(lsn)
+
+    # Turns of the loop
+
+    def touch(self) -> None:
+        """Have the broker go on at the end of this turn: it was asked something."""
+        if not self._touched:
+            self._touched = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._touched = False
+        if self._closed:
+            return
+        self.broker.flush()
+        self._commit()
+        self._arm()
+
+    def _commit(self) -> None:
+        """Have everything committed that was appended since the last time."""
+        while (end := self._ledger.end) > self._pushed:
+            first, size = self._pushed, self._pushed_bytes
+            self._pushed, self._pushed_bytes = end, 0
+            if self._log is not None:
+                self.broker.told(end, end)
+                continue
+            assert self._committer is not None
+            alone = size <= HERE_BYTES and self._ledger.replied >= first
+            try:
+                if self._committer.commit_pushed(first, end, here=alone):
+                    self.broker.told(end, end)
+            except CordwoodError:
+                return  # `failed` has been told, and comes as the next call of this loop
+
+    def _arm(self) -> None:
+        """Set the timer to when the broker has something to do."""
+        wait_ms = self.broker.wait_ms
+        if wait_ms is None or self._closed:
+            return
+        at = self._loop.time() + wait_ms / 1000
+        if self._timer is not None:
+            if self._timer_at <= at + 0.001:
+                return  # it rings early enough, and is set again then
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.touch()
+
+    # What the threads tell
+
+    def _from_thread(self, call: Callable[..., object], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._called, call, arguments)
+        except RuntimeError:
+            if not self._closed:  # a loop that ended under a broker that was never closed
+                raise
+
+    def _called(self, call: Callable[..., object], arguments: tuple[object, ...]) -> None:
+        if not self._closed:
+            call(*arguments)
+            self.touch()
+
+    def _told_by_thread(self, written: int, synced: int) -> None:
+        self._from_thread(self._told, written, synced)
+
+    def _told(self, written: int, synced: int) -> None:
+        self.broker.told(written, synced)
+        self._commit()
+
+    def _failed(self, error: Unavailable) -> None:
+        self.broker.failed(error, self._durable_state())
+
+    def _durable_state(self) -> State | None:
+        """Return the state that the journal holds for sure."""
+        assert self._journal is not None
+        fresh = Ledger(0)
+        try:
+            self._journal.refold(fresh)
+        except (OSError, CordwoodError) as error:
+            log.error("the state cannot be read again: %s", error)
+            return None
+        return fresh.state
+
+    def _observe(self, frames: int, seconds: float) -> None:
+        self.sync_seconds.add(seconds)
+        self.group_frames.add(frames)
+
+    # About
+
+    @property
+    def journal_bytes(self) -> int:
+        """What the log takes on disk, or in memory."""
+        if self._log is not None:
+            return self._log.bytes
+        assert self._journal is not None
+        return self._journal.bytes_on_disk
+
+    @property
+    def torn_bytes(self) -> int:
+        """What the opening cut off."""
+        return self._journal.torn_bytes if self._journal is not None else 0
+
+    # Closing
+
+    async def close(self) -> None:
+        """Finish what was accepted, and leave the journal cleanly closed."""
+        if self._closed:
+            return
+        while not self.broker.idle and self.broker.failure is None:
+            self.touch()
+            await asyncio.sleep(0.001)
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.broker.failed(Unavailable("the broker is stopping"), self._ledger.state)
+        if self._committer is not None and self._journal is not None:
+            await self._loop.run_in_executor(None, self._stop)
+
+    def _stop(self) -> None:
+        assert self._committer is not None and self._journal is not None
+        self._committer.stop()
+        self._journal.close()
+
+
+def open_broker(
+    settings: Settings,
+    *,
+    memory: bool = False,
+    directory: Directory | None = None,
+    clock: Clock | None = None,
+    random: Random | None = None,
+) -> Running:
+    """Return a running broker on `settings.data` (or on the directory given), recovered to its last durable frame.
+
+    Raises `Locked`, `Damaged`, `Full`, or OSError; then nothing was changed. Call it on the loop it is to run on.
+    """
+    clock, random = clock or SystemClock(), random or SystemRandom()
+    ledger = Ledger(settings.cache_bytes, settings.sync)
+    running = Running(settings, clock, random, ledger, memory=memory)
+    if memory:
+        running.use_memory()
+        return running
+    if directory is None:
+        path = Path(settings.data) / "journal"
+        make_directory(path)
+        directory = RealDirectory(path)
+    limits = Limits(segment_bytes=settings.segment_bytes, max_batch_bytes=settings.max_batch_bytes)
+    running.use_journal(open_journal(directory, ledger, limits, clock=clock, random=random))
+    return running

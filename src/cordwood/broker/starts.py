@@ -1,0 +1,59 @@
+"""Where a group begins, or goes on: earliest, latest, an offset, or a time."""
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from cordwood.broker.ledger import Ledger
+from cordwood.broker.state import Partition
+from cordwood.errors import Refused
+from cordwood.record import times_us
+
+HELP = "earliest, latest, an offset, time:<milliseconds since 1970>, or a time in ISO 8601"
+
+
+class Start(NamedTuple):
+    """A place in every partition: an offset, or a time in ms; neither is the end, offset 0 the beginning."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+
+
+EARLIEST = Start(offset=0)
+LATEST = Start()
+
+
+def parse(text: str | int) -> Start:
+    """Return the place that this means, or refuse it."""
+    if isinstance(text, int) or text.lstrip("-").isdigit():
+        number = int(text)
+        if not 0 <= number < 1 << 62:
+            raise Refused(f"{text} is no offset; it is {HELP}")
+        return Start(offset=number)
+    if text == "earliest":
+        return EARLIEST
+    if text == "latest":
+        return LATEST
+    if text.startswith("time:") and text[5:].isdigit() and len(text) < 25:
+        return Start(time_ms=int(text[5:]))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Refused(f"{text[:80]!r} is no place to start from: {HELP}") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return Start(time_ms=max(0, int(moment.timestamp() * 1000)))
+
+
+def resolve(ledger: Ledger, partition: Partition, start: Start, end: int) -> int:
+    """Return the offset that a place means in a partition whose messages go up to `end`."""
+    if start.offset is not None:
+        return min(max(start.offset, partition.start), max(end, partition.start))
+    if start.time_ms is None:
+        return end
+    piece = partition.index.since(start.time_ms * 1000)
+    if piece is None or piece.first >= end:
+        return end
+    late = times_us(ledger.fetch(piece), "timestamp") >= start.time_ms * 1000
+    return min(end, max(partition.start, piece.first + int(np.argmax(late))))
