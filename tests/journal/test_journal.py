@@ -16,6 +16,7 @@ from cordwood.journal.opening import open_journal
 from cordwood.journal.survey import survey
 from cordwood.journal.verdict import judge
 from cordwood.machine.disk import RealDirectory
+from cordwood.sim.clock import SimClock
 from cordwood.sim.disk import SimDirectory
 from tests.journal.recorder import SMALL, Counting, append, contents, disk_of, files, open_sim, ready, until
 
@@ -315,3 +316,17 @@ def test_an_entry_of_wide_items_is_taken_by_its_bytes() -> None:
 def test_waiting_for_a_number_that_was_never_given_out_is_an_error() -> None:
     with pytest.raises(ValueError, match="never appended"):
         ready().sync(0)
+
+
+def test_a_segment_that_is_old_is_closed_by_the_next_append() -> None:
+    clock = SimClock()
+    limits = Limits(segment_bytes=1 << 20, segment_max_age_ms=1000)
+    journal = open_journal(SimDirectory(), Counting(), limits, clock=clock)
+    journal.maintain()
+    journal.write([b"young"])
+    before = len([name for name in journal._directory.names() if name.endswith(".wal")])
+    clock.pass_ms(1000)
+    journal.write([b"in the next one"])
+    after = [name for name in journal._directory.names() if name.endswith(".wal")]
+    assert len(after) == before + 1
+    journal.close()

@@ -35,6 +35,8 @@ from cordwood.wire.run import Run
 log = logging.getLogger("cordwood.broker")
 
 MAINTAIN_MS = 10_000
+LOOK_MS = 1_000  # how often it is looked whether enough was written for an earlier turn
+MAINTAIN_BYTES = 64 << 20
 GATHER_BYTES = 1 << 20  # gathered messages go without waiting for the sync before them when there are so many
 
 
@@ -65,7 +67,9 @@ class Broker:
         )
         self._groups = Groups(ledger, clock, self.counts, self._timers, self._topics, self._dispatch)
         self._reads = Reads(ledger, clock, self._topics)
-        self._timers.at(clock.monotonic_ms() + MAINTAIN_MS, self._maintain)
+        self._maintained_ms = clock.monotonic_ms()
+        self._maintained_bytes = 0
+        self._timers.at(self._maintained_ms + LOOK_MS, self._look)
 
     @property
     def state(self) -> State:
@@ -169,13 +173,25 @@ class Broker:
         self._dispatch.disband_all(error)
         self._reads.notify(set(self._ledger.state.topics))
 
+    def _look(self, now: int) -> None:
+        grown = self._ledger.written_bytes - self._maintained_bytes
+        if now - self._maintained_ms >= MAINTAIN_MS or grown >= MAINTAIN_BYTES:
+            self._maintain(now)
+        self._timers.at(now + LOOK_MS, self._look)
+
     def _maintain(self, now: int) -> None:
+        """Let go what is over, and the segments that nobody needs any more."""
+        self._maintained_ms, self._maintained_bytes = now, self._ledger.written_bytes
         try:
             needed = self._topics.expire()
-            self._release(self._ledger.shown if needed is None else min(needed, self._ledger.shown))
         except Unavailable as error:
             log.info("retention waits: %s", error)
-        self._timers.at(now + MAINTAIN_MS, self._maintain)
+            return
+        self._ledger.show(self._let_go, self._ledger.end if needed is None else needed)
+
+    def _let_go(self, needed: int | CordwoodError) -> None:
+        if isinstance(needed, int):
+            self._release(needed)
 
     def _do(self, action: Callable[[], None], then: Then) -> None:
         """Run a request, or let it wait for room behind those that wait already."""
@@ -220,6 +236,7 @@ class Broker:
             self._topics.delete(name, then)
             self._dispatch.disband(name, None, NotFound(f"the topic {name!r} was deleted"))
             self._reads.notify({name})
+            self._timers.at(self._clock.monotonic_ms(), self._maintain)  # its segments are of use to others
 
         self._do(delete, then)
 

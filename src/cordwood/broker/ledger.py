@@ -52,6 +52,7 @@ class Ledger:
         self.replied = 0  # replies that rest on frames below are out
         self.shown = 0  # frames below are visible
         self.pending_bytes = 0  # of payloads that are not yet replied to
+        self.written_bytes = 0  # of all payloads since the start
         self.fresh: set[tuple[str, int]] = set()  # (topic, partition) that got messages since somebody looked
         self.changed: set[str] = set()  # topics that got visible messages since somebody looked
         self._sync = sync
@@ -101,7 +102,7 @@ class Ledger:
         assert self._log is not None, "attach comes first"
         lsn = self._log.append(ops.pack(facts, payloads), reserve=reserve)
         for number, payload in enumerate(payloads):
-            self.cache.keep(lsn, number, payload)
+            self.written_bytes += self.cache.keep(lsn, number, payload)
         self.state.apply(lsn, facts)
         self.end = lsn + 1
         for op in facts:

@@ -16,9 +16,10 @@ from random import Random, SystemRandom
 from cordwood.broker.broker import Broker
 from cordwood.broker.histogram import Histogram
 from cordwood.broker.ledger import Ledger
+from cordwood.broker.losses import with_losses
 from cordwood.broker.memory import MemoryLog
 from cordwood.broker.state import State
-from cordwood.errors import CordwoodError, Unavailable
+from cordwood.errors import CordwoodError, Damage, Damaged, Unavailable
 from cordwood.journal.committer import Committer, SyncMode
 from cordwood.journal.journal import Journal
 from cordwood.journal.limits import Limits
@@ -44,6 +45,7 @@ class Running:
         self.started_ms = clock.now_ms()
         self.sync_seconds = Histogram(_SECONDS)
         self.group_frames = Histogram(_FRAMES)
+        self.connections: Callable[[], int] = lambda: 0  # whoever listens says how many there are
         self.broker = Broker(ledger, settings, clock, random, self._release)
         self._ledger = ledger
         self._loop = asyncio.get_running_loop()
@@ -256,6 +258,61 @@ def open_broker(
         path = Path(settings.data) / "journal"
         make_directory(path)
         directory = RealDirectory(path)
-    limits = Limits(segment_bytes=settings.segment_bytes, max_batch_bytes=settings.max_batch_bytes)
-    running.use_journal(open_journal(directory, ledger, limits, clock=clock, random=random))
+    limits = Limits(
+        segment_bytes=settings.segment_bytes,
+        max_batch_bytes=settings.max_batch_bytes,
+        segment_max_age_ms=settings.segment_max_age_s * 1000,
+    )
+    try:
+        journal = open_journal(directory, ledger, limits, clock=clock, random=random)
+    except Damaged as error:
+        raise _named(error, settings) from None
+    try:
+        _check_complete(journal, ledger.state, directory.path)
+    except BaseException:
+        journal.abandon()
+        raise
+    running.use_journal(journal)
     return running
+
+
+def _named(error: Damaged, settings: Settings) -> Damaged:
+    """Return the error with the offsets that are lost; the directory was closed with the journal."""
+    path = Path(settings.data) / "journal"
+    if not path.is_dir():
+        return error
+    directory = RealDirectory(path)
+    try:
+        return with_losses(directory, error)
+    except OSError:
+        return error
+    finally:
+        directory.close()
+
+
+def _check_complete(journal: Journal, state: State, path: str) -> None:
+    """Raise `Damaged` if a frame that holds messages is not there: whole files were taken away."""
+    lowest = state.lowest_lsn()
+    if lowest is None or lowest >= journal.first:
+        return
+    lost = [
+        f"{topic.name}/{number}: {place.first} to {place.end - 1}"
+        for topic in state.topics.values()
+        for number, partition in enumerate(topic.partitions)
+        for place in partition.index.places(0, partition.end)
+        if place.lsn < journal.first
+    ]
+    more = f" and {len(lost) - 20} more" if len(lost) > 20 else ""
+    raise Damaged(
+        [
+            Damage(
+                path,
+                0,
+                lowest,
+                journal.first,
+                f"segments are missing at the beginning; with them the messages {', '.join(lost[:20])}{more}",
+                "the snapshot of a later segment names them",
+                "Put the files back.",
+            )
+        ]
+    )

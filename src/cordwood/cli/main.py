@@ -10,6 +10,7 @@ import click
 
 from cordwood import __version__
 from cordwood.cli.demo import demo
+from cordwood.cli.serve import serve
 from cordwood.cli.wal import wal
 from cordwood.errors import CordwoodError
 
@@ -25,6 +26,7 @@ def cli() -> None:
 
 cli.add_command(wal)
 cli.add_command(demo)
+cli.add_command(serve)
 
 
 def main() -> None:

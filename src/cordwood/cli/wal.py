@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from cordwood.broker.losses import find_losses, text_of
 from cordwood.cli.show import bytes_text, progress_bar, table
 from cordwood.errors import Damaged, Refused
 from cordwood.journal import clean, repair
@@ -20,7 +21,7 @@ from cordwood.journal.scan import Scan
 from cordwood.journal.segment import SUFFIX
 from cordwood.journal.survey import SegmentReport, Survey, find_segments, survey
 from cordwood.journal.verdict import Verdict, judge
-from cordwood.machine.disk import RealDirectory
+from cordwood.machine.disk import Directory, RealDirectory
 
 PATH = click.argument("path", type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -242,12 +243,15 @@ def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, 
             _report(repair.Repaired((), (), ()), as_json, "nothing to repair: every acknowledged byte holds")
             return
         if dry_run or (chosen is repair.Choice.MEND and not repair.can_mend(found, verdict)):
-            _choices(found, verdict, as_json)
+            _choices(directory, found, verdict, as_json)
             if not dry_run:
                 raise Damaged(verdict.damages)
             return
+        losses = find_losses(directory, repair.lost_by(chosen, found, verdict))
         done = repair.repair(directory, chosen, SystemRandom())
     lost = ", ".join(_run_text(run) for run in done.lost) or "no frame"
+    if losses:
+        lost += f" ({text_of(losses)})"
     changed, copies = ", ".join(done.changed), ", ".join(done.copies)
     _report(
         done,
@@ -256,18 +260,22 @@ def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, 
     )
 
 
-def _choices(found: Survey, verdict: Verdict, as_json: bool) -> None:
+def _choices(directory: Directory, found: Survey, verdict: Verdict, as_json: bool) -> None:
     offered = [repair.Choice.QUARANTINE, repair.Choice.TRUNCATE]
     if repair.can_mend(found, verdict):
         offered.insert(0, repair.Choice.MEND)
     losses = {str(choice): repair.lost_by(choice, found, verdict) for choice in offered}
+    messages = {choice: find_losses(directory, lost) for choice, lost in losses.items()}
     if as_json:
-        click.echo(json.dumps({**_summary(found, verdict), "choices": losses}))
+        named = {choice: [loss._asdict() for loss in found] for choice, found in messages.items()}
+        click.echo(json.dumps({**_summary(found, verdict), "choices": losses, "messages": named}))
         return
     _tell(found, verdict)
     for choice, lost in losses.items():
         option = "" if choice == "mend" else f" --{choice}"
         click.echo(f"repair{option} would lose: {', '.join(map(_run_text, lost)) or 'no frame'}")
+        if messages[choice]:
+            click.echo(f"  that is: {text_of(messages[choice])}")
 
 
 def _report(done: repair.Repaired, as_json: bool, text: str) -> None:

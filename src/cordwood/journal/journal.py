@@ -81,6 +81,7 @@ class Journal:
         self._marked = writer.segment.first
         self._fill = writer.segment.size
         self._capacity = max(writer.file.size(), writer.segment.size)
+        self._close_at_ms = clock.monotonic_ms() + limits.segment_max_age_ms
         self._rotations_queued = 0
         snapshot_bytes = writer.segment.header.body - SEGMENT_HEADER_BYTES
         self._room = Room(directory, self._segments, spares, limits, clock, snapshot_bytes)
@@ -154,6 +155,10 @@ class Journal:
             self._plan_rotation(size + HEADER_BYTES, reserve)
         else:
             self._room.check(reserve=reserve)
+            if self._clock.monotonic_ms() >= self._close_at_ms:
+                # Its age alone refuses nothing: where there is nothing to go on in, it goes on.
+                with contextlib.suppress(Unavailable):
+                    self._plan_rotation(size + HEADER_BYTES, reserve)
         lsn = self._end
         self._queue.append((Kind.DATA, payload))
         self._fill += size
@@ -170,6 +175,7 @@ class Journal:
         self._rotations_queued += 1
         self._fill = SEGMENT_HEADER_BYTES + planned
         self._capacity = spare.size
+        self._close_at_ms = self._clock.monotonic_ms() + self._limits.segment_max_age_ms
 
     # Committing
 

@@ -13,7 +13,8 @@ class Limits:
     `spares`: files prepared ahead. One is the reserve for what must go on when the disk is full, the other is
     the next one to be used. `used_again`: how many there may be in all when released segments become spares; with
     no more than `spares` nearly every release came too late, and writing zeros took half of the disk's speed.
-    `open_files`: descriptors kept open for reading.
+    `open_files`: descriptors kept open for reading. `segment_max_age_ms`: a segment this old is closed by the next
+    append, so that what is in it can go though little comes.
     """
 
     segment_bytes: int = 64 << 20
@@ -21,6 +22,7 @@ class Limits:
     spares: int = 2
     used_again: int = 4
     open_files: int = 64
+    segment_max_age_ms: int = 3_600_000
 
     def __post_init__(self) -> None:
         assert self.spares >= 2, "data needs one spare to go on and one as the reserve"

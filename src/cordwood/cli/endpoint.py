@@ -1,0 +1,28 @@
+"""What every command that talks to a broker takes: where it is, and how to print."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+DEFAULT = "http://127.0.0.1:7878"
+F = TypeVar("F", bound=Callable[..., Any])
+
+endpoint = click.option(
+    "--endpoint", envvar="CORDWOOD_ENDPOINT", default=DEFAULT, show_default=True, help="Where the broker is."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def settings_of(pairs: tuple[str, ...]) -> dict[str, object]:
+    """Return the settings that were given as NAME=VALUE; an empty value, or `default`, takes one back."""
+    found: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{pair!r}: say NAME=VALUE")
+        if value in ("", "default"):
+            found[name.replace("-", "_")] = None
+        else:
+            found[name.replace("-", "_")] = int(value) if value.lstrip("-").isdigit() else value
+    return found

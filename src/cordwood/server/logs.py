@@ -1,0 +1,51 @@
+"""What the broker says about itself on standard error: a line of text, or a line of JSON, for each event."""
+
+import json
+import logging
+import sys
+import time
+
+# What a record has by itself; everything beside was given as `extra` and is a fact of the event.
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and the facts of the event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event: dict[str, object] = {
+            "time": _time(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        event.update((name, value) for name, value in vars(record).items() if name not in _OWN)
+        if record.exc_info:
+            event["error"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
+
+
+class TextLines(logging.Formatter):
+    """The same for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = " ".join(f"{name}={value}" for name, value in vars(record).items() if name not in _OWN)
+        line = f"{_time(record.created)} {record.levelname.lower():7} {record.name}: {record.getMessage()}"
+        if facts:
+            line += f"  {facts}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def log_to_stderr(level: str, layout: str) -> None:
+    """Send the log to standard error, from this level on."""
+    sink = logging.StreamHandler(sys.stderr)
+    sink.setFormatter(JsonLines() if layout == "json" else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [sink]
+    root.setLevel(level.upper())
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
