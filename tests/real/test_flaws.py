@@ -1,6 +1,5 @@
 """The ways in which earlier brokers lost data, each tried on a real process with a real kill -9."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -173,21 +172,13 @@ def test_after_a_failed_sync_no_offset_has_two_contents(strace: str, tmp_path: P
 def test_offsets_go_on_after_a_restart_over_rotated_segments(tmp_path: Path) -> None:
     with Served(tmp_path, "--set", "segment_bytes=1048576") as broker:
         broker.create("t")
-        lines = "\n".join(json.dumps({"value": f"{n} " + "x" * 5_000}) for n in range(100)).encode()
-        for _ in range(10):
-            answer = broker.ask("POST", "/v1/produce?topic=t", lines)
-            assert answer.status in (200, 400)
-        del answer
-    # as NDJSON, with its content type
-    with Served(tmp_path, "--set", "segment_bytes=1048576") as broker:
         for _ in range(60):
             broker.send("t", "y" * 50_000)
         assert len(list((tmp_path / "journal").glob("*.wal"))) > 2
-        end = broker.topic("t")["partitions"][0]["end_offset"]
         broker.again()
-        assert broker.topic("t")["partitions"][0]["end_offset"] == end
-        assert broker.send("t", "next") == end
-        assert offsets(broker.read("t")) == list(range(end + 1))
+        assert broker.topic("t")["partitions"][0]["end_offset"] == 60
+        assert broker.send("t", "next") == 60
+        assert offsets(broker.read("t")) == list(range(61))
 
 
 def test_a_topic_of_8_partitions_without_messages_keeps_8(tmp_path: Path) -> None:
@@ -315,7 +306,8 @@ def test_the_second_broker_on_a_directory_is_told_to_try_later(tmp_path: Path) -
 @pytest.mark.parametrize("call", ["pwritev,pwritev2", "fdatasync", "rename,renameat,renameat2", "fsync", "ftruncate"])
 @pytest.mark.parametrize("when", [3, 7, 12])
 def test_a_kill_at_any_system_call_loses_nothing(strace: str, tmp_path: Path, call: str, when: int) -> None:
-    kill = [strace, "-f", "-qq", "-o", os.devnull, "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={when}"]
+    kill = [strace, "-f", "-qq", "-o", os.devnull, "-e", f"trace={call}"]
+    kill += ["-e", f"inject={call}:signal=KILL:when={when}"]
     acknowledged: list[str] = []
     broker = Served(tmp_path, "--set", "segment_bytes=1048576", before=kill)
     try:

@@ -167,6 +167,7 @@ class Ledger:
         self._replies.clear()
         self._visible.clear()
         self.pending_bytes = 0
+        self.end = self.replied = self.shown  # nothing is under way any more: what is asked is answered at once
         if durable is not None:
             self.state = durable
             for topic in durable.topics.values():
