@@ -42,8 +42,8 @@ def find_losses(directory: Directory, lost: Sequence[tuple[int, int]]) -> list[L
         file = directory.open(report.name, write=False)
         try:
             _look_at_snapshot(file, report, lost, found, ends)
-            for facts in _facts(file, report, lost):
-                _look_at(facts, found, ends)
+            for is_lost, facts in _facts(file, report, lost):
+                _look_at(facts, is_lost, found, ends)
         finally:
             file.close()
     return [
@@ -95,20 +95,24 @@ def _look_at_snapshot(
                     found.setdefault((topic.name, number), Ranges()).add(place.first, place.end)
 
 
-def _facts(file: File, report: SegmentReport, lost: Sequence[tuple[int, int]]) -> Iterator[list[ops.Op]]:
+def _facts(file: File, report: SegmentReport, lost: Sequence[tuple[int, int]]) -> Iterator[tuple[bool, list[ops.Op]]]:
+    """Yield what each frame that can be read says, and whether it is among the lost all the same."""
     if report.identity is None:
         return
     for run in report.runs:
         scan = Scan(file, report.identity, run.position, run.first, run.chain, stop_lsn=run.end)
         for _, header, payload in scan:
-            if header.kind == Kind.DATA and not any(first <= header.lsn < end for first, end in lost):
+            if header.kind == Kind.DATA:
+                is_lost = any(first <= header.lsn < end for first, end in lost)
                 try:
-                    yield ops.unpack(unpack(payload)[0])
+                    yield is_lost, ops.unpack(unpack(payload)[0])
                 except (ValueError, CordwoodError):
                     return
 
 
-def _look_at(facts: Sequence[ops.Op], found: dict[tuple[str, int], Ranges], ends: dict[tuple[str, int], int]) -> None:
+def _look_at(
+    facts: Sequence[ops.Op], is_lost: bool, found: dict[tuple[str, int], Ranges], ends: dict[tuple[str, int], int]
+) -> None:
     for op in facts:
         if isinstance(op, ops.TopicMade | ops.TopicDeleted):
             for key in [key for key in ends if key[0] == op.topic]:
@@ -122,5 +126,7 @@ def _look_at(facts: Sequence[ops.Op], found: dict[tuple[str, int], Ranges], ends
                 if piece.first > end:
                     found.setdefault(key, Ranges()).add(end, piece.first)
                 ends[key] = piece.first + piece.count
+                if is_lost:
+                    found.setdefault(key, Ranges()).add(piece.first, piece.first + piece.count)
         elif isinstance(op, ops.Published):
             ends.clear()  # where those went, the staged frames say; from here on only new offsets are compared

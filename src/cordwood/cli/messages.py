@@ -130,7 +130,9 @@ def consume(
 
 @click.command()
 @click.argument("topic")
-@click.option("--from", "start", default="earliest", show_default=True, help="earliest, latest, an offset, or a time.")
+@click.option(
+    "--from", "start", default="earliest", show_default=True, help="earliest, latest, an offset, or a time."
+)
 @click.option("--partition", type=int, help="Only this one. [default: all]")
 @click.option("--limit", type=int, help="End after so many messages.")
 @click.option("--follow", is_flag=True, help="Go on with what comes.")

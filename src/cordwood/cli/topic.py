@@ -75,7 +75,13 @@ def show(name: str, endpoint: str, as_json: bool) -> None:
         click.echo(json.dumps(found))
         return
     rows = [
-        (p["partition"], p["start_offset"], p["end_offset"], p["end_offset"] - p["start_offset"], bytes_text(p["bytes"]))
+        (
+            p["partition"],
+            p["start_offset"],
+            p["end_offset"],
+            p["end_offset"] - p["start_offset"],
+            bytes_text(p["bytes"]),
+        )
         for p in found["partitions"]
     ]
     table(["partition", "start", "end", "messages", "size"], rows)

@@ -156,6 +156,9 @@ def _fold_proven(
                 if parts.position != report.header.body:
                     for _ in parts:  # an owner that stopped early; the chain goes through all of them
                         pass
+                for earlier in reports[:number]:
+                    for first, end in earlier.lost:  # the snapshot may be older than the choice to give them up
+                        fold.lost(first, end)
             else:
                 for _ in parts:
                     pass

@@ -58,6 +58,7 @@ class SegmentReport:
     synced: int = 0  # the highest "synced" of any whole header of this segment, wherever it stands
     stray: int = 0  # the position behind the last bytes of ours that are not in the first run, 0 if there are none
     frames: int = 0
+    lost: list[tuple[int, int]] = field(default_factory=list)  # runs of LSNs that LOST frames stand for
 
     @property
     def end(self) -> int:
@@ -168,6 +169,8 @@ def _run(
     places = report.places
     for here, header, _ in scan:
         report.frames += 1
+        if header.kind == Kind.LOST and scan.lsn > header.lsn:
+            report.lost.append((header.lsn, scan.lsn))
         if keep and header.kind == Kind.LOST:
             places.lose(scan.lsn, here)
         elif keep:
