@@ -79,5 +79,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()

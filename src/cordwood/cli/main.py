@@ -10,7 +10,10 @@ import click
 
 from cordwood import __version__
 from cordwood.cli.demo import demo
+from cordwood.cli.group import group
+from cordwood.cli.messages import consume, produce, read
 from cordwood.cli.serve import serve
+from cordwood.cli.topic import topic
 from cordwood.cli.wal import wal
 from cordwood.errors import CordwoodError
 
@@ -24,9 +27,8 @@ def cli() -> None:
     """
 
 
-cli.add_command(wal)
-cli.add_command(demo)
-cli.add_command(serve)
+for command in (serve, topic, produce, consume, read, group, wal, demo):
+    cli.add_command(command)
 
 
 def main() -> None:

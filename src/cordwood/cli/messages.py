@@ -117,7 +117,7 @@ def consume(
     from cordwood.client.consumer import Consumer
 
     count = 0
-    with Consumer(endpoint, topic, group=group, start=start, idle_timeout_ms=idle_timeout_ms) as consumer:
+    with Consumer(endpoint, topic, group=group, start=start, idle_timeout_ms=idle_timeout_ms or 0) as consumer:
         for message in consumer:
             _print(message, as_json)
             sys.stdout.flush()

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from cordwood.broker.losses import find_losses, text_of
 from cordwood.cli.show import bytes_text, progress_bar, table
 from cordwood.errors import Damaged, Refused
 from cordwood.journal import clean, repair
@@ -232,6 +231,8 @@ def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, 
 
     Example: cordwood wal repair ./data --quarantine
     """
+    from cordwood.broker.losses import find_losses, text_of
+
     if quarantine and truncate:
         raise Refused("--quarantine and --truncate are two choices; take one")
     chosen = repair.Choice.MEND
@@ -261,6 +262,8 @@ def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, 
 
 
 def _choices(directory: Directory, found: Survey, verdict: Verdict, as_json: bool) -> None:
+    from cordwood.broker.losses import find_losses, text_of
+
     offered = [repair.Choice.QUARANTINE, repair.Choice.TRUNCATE]
     if repair.can_mend(found, verdict):
         offered.insert(0, repair.Choice.MEND)

@@ -1,0 +1,64 @@
+"""A broker inside this process."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import cordwood
+from cordwood import Client, Consumer, Producer
+from cordwood.embedding import Embedded
+from cordwood.errors import Locked, Refused
+
+
+def test_messages_survive_on_a_path(tmp_path: Path) -> None:
+    with cordwood.embedded(tmp_path) as broker:
+        Client(broker.endpoint).create_topic("t")
+        with Producer(broker.endpoint, "t") as producer:
+            assert producer.send(b"kept").result() == (0, 0)
+    with cordwood.embedded(tmp_path) as broker:
+        assert [m.value for m in Client(broker.endpoint).read("t")] == [b"kept"]
+
+
+def test_without_a_path_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with cordwood.embedded() as broker:
+        client = Client(broker.endpoint)
+        client.create_topic("t")
+        with Producer(broker.endpoint, "t") as producer:
+            producer.send("gone tomorrow").result()
+        with Consumer(broker.endpoint, "t", group="g", idle_timeout_ms=500) as consumer:
+            for message in consumer:
+                message.ack()
+        assert client.group("t", "g")["lag"] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_has_one_broker_at_a_time(tmp_path: Path) -> None:
+    with cordwood.embedded(tmp_path), pytest.raises(Locked):
+        cordwood.embedded(tmp_path)
+    with cordwood.embedded(tmp_path):
+        pass
+
+
+def test_settings_are_those_of_serve_and_a_wrong_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no setting 'colour'"):
+        cordwood.embedded(tmp_path, colour="red")
+    with cordwood.embedded(tmp_path, auto_create_topics=True, partitions=3) as broker:
+        client = Client(broker.endpoint)
+        with Producer(broker.endpoint, "made/by/producing") as producer:
+            producer.send(b"x").result()
+        assert len(client.topic("made/by/producing")["partitions"]) == 3
+
+
+def test_it_stops_twice_and_leaves_no_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    broker = cordwood.embedded(tmp_path)
+    broker.stop()
+    broker.stop()
+    assert set(threading.enumerate()) <= before
+
+
+def test_the_fixture_comes_along(cordwood_broker: Embedded) -> None:
+    Client(cordwood_broker.endpoint).create_topic("t")
+    assert [t["name"] for t in Client(cordwood_broker.endpoint).topics()] == ["t"]
