@@ -55,6 +55,9 @@ def assign(records: Records, count: int) -> npt.NDArray[np.int32]:
     names = records.batch.schema.names
     rows = len(records)
     asked = records.partitions
+    if isinstance(asked, int):
+        check(asked, count)
+        return np.full(rows, asked, np.int32)
     if asked is not None:
         numbers = asked.fill_null(NONE).to_numpy(zero_copy_only=False)
         if rows and numbers.max() >= count:
@@ -66,6 +69,12 @@ def assign(records: Records, count: int) -> npt.NDArray[np.int32]:
         return np.zeros(rows, np.int32)
     found = of_keys(records.batch.column("key"), count) if "key" in names else np.full(rows, NONE, np.int32)
     return found if asked is None else np.where(numbers >= 0, numbers, found).astype(np.int32)
+
+
+def check(partition: int, count: int) -> None:
+    """Refuse a partition that a topic of `count` has not."""
+    if not 0 <= partition < count:
+        raise Refused(f"the messages ask for partition {partition}; the topic has 0 to {count - 1}")
 
 
 def split(batch: Batch, assigned: npt.NDArray[np.int32]) -> list[tuple[int, Batch]]:

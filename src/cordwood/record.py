@@ -67,10 +67,13 @@ _VIEWS = frozenset((pa.binary_view().id, pa.string_view().id))
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Messages in the schema at rest, and the partition that each of them asks for (null: none asked)."""
+    """Messages in the schema at rest, and the partition that each of them asks for (null: none asked).
+
+    A number is the partition of all of them.
+    """
 
     batch: Batch
-    partitions: Column | None = None
+    partitions: Column | int | None = None
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
@@ -109,7 +112,7 @@ def summary(batch: Batch) -> tuple[int, int]:
             if len(child):
                 offsets = _offsets(child)
                 total += int(offsets[starts[rows]]) - int(offsets[starts[0]])
-    return total, int(times_us(batch, "timestamp").max())
+    return total, int(np.maximum.reduce(times_us(batch, "timestamp")))
 
 
 def times_us(batch: Batch, name: str) -> npt.NDArray[np.int64]:

@@ -170,3 +170,67 @@ def test_a_peer_is_named() -> None:
         host, port = client.sock.getsockname()
         client.send(get("/"))
         assert client.reply().body.decode() == f"{host}:{port}"
+
+
+@LOOPS
+def test_requests_behind_a_future_are_begun_before_it_is_there_and_answered_in_order(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    waiting: list[tuple[str, asyncio.Future[Response]]] = []
+    begun = threading.Event()
+
+    def handle(request: Request) -> Response | Awaitable[Response]:
+        if request.path == "/now":
+            return Response(200, b"/now")
+        future = asyncio.get_running_loop().create_future()
+        waiting.append((request.path, future))
+        if len(waiting) == 4:
+            begun.set()
+        return future
+
+    async def settle() -> None:
+        for path, future in reversed(waiting):  # the last one first
+            future.set_result(Response(200, path.encode()))
+            await asyncio.sleep(0.001)
+
+    paths = ["/1", "/2", "/now", "/3", "/4"]
+    with Running(handle, new_loop=new_loop) as server, server.connect() as client:
+        client.send(b"".join(get(path) for path in paths))
+        assert begun.wait(60), "all of them wait together"
+        server.call(settle())
+        assert [client.reply().body.decode() for _ in paths] == paths
+
+
+def test_nothing_is_begun_behind_a_request_that_ends_the_connection() -> None:
+    begun: list[str] = []
+
+    def handle(request: Request) -> Awaitable[Response]:
+        begun.append(request.path)
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.05, future.set_result, Response(200, b"last"))
+        return future
+
+    with Running(handle) as server, server.connect() as client:
+        client.send(get("/1", b"Connection: close\r\n") + get("/2"))
+        assert client.reply().body == b"last"
+        assert client.ended()
+    assert begun == ["/1"]
+
+
+@LOOPS
+@pytest.mark.parametrize("size", [60_000, 70_000, 1_000_000, 5_000_000])
+def test_large_bodies_one_behind_the_other_arrive_as_they_were_sent(
+    size: int, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    bodies = [bytes([n]) * (size + n) for n in range(4)]
+    raw = b"".join(
+        b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % len(body) + body + get("/between")
+        for body in bodies
+    )
+    with Running(lambda r: Response(200, bytes(r.body)), new_loop=new_loop) as server, server.connect() as client:
+        sender = threading.Thread(target=client.send, args=(raw,))
+        sender.start()
+        for body in bodies:
+            assert client.reply().body == body
+            assert client.reply().body == b""
+        sender.join()

@@ -128,8 +128,8 @@ class Broker:
 
     def tick(self) -> None:
         """Do what is due."""
+        self._calendar.run(self._clock.now_ms())  # first, so that a wait does not end while something is there
         self._timers.run(self._clock.monotonic_ms())
-        self._calendar.run(self._clock.now_ms())
         self._send()
 
     @property
@@ -187,6 +187,7 @@ class Broker:
         except Unavailable as error:
             log.info("retention waits: %s", error)
             return
+        self._dispatch.drop_trimmed()
         self._ledger.show(self._let_go, self._ledger.end if needed is None else needed)
 
     def _let_go(self, needed: int | CordwoodError) -> None:

@@ -22,7 +22,7 @@ class Poll:
         self.max_messages = max_messages
         self.max_bytes = max_bytes
         self.closed = False
-        self._then: Then | None = then
+        self._then = then
 
     def room(self, partition: int) -> int:
         """Return how many messages of a partition it takes now."""
@@ -40,10 +40,9 @@ class Poll:
         self._tell(error)
 
     def _tell(self, result: Any) -> None:
-        self.closed = True
-        then, self._then = self._then, None
-        if then is not None:
-            then(result)
+        if not self.closed:  # it was told already, or does not want to know any more
+            self.closed = True
+            self._then(result)
 
 
 class Subscription:
@@ -79,8 +78,9 @@ class Subscription:
 
     def refuse(self, error: CordwoodError) -> None:
         """Say why nothing more will come."""
-        self.closed = True
-        self._sink(error)
+        if not self.closed:
+            self.closed = True
+            self._sink(error)
 
 
 Consumer = Poll | Subscription

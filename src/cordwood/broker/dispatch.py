@@ -152,6 +152,7 @@ class Dispatch:
         terms = self.terms(topic, group)
         now = self._clock.now_ms()
         served: list[tuple[Consumer, list[_Portion]]] = []
+        turn: dict[int, tuple[int, str]] = {}  # partition → what others get in this very turn, and who
         try:
             for consumer in list(crew.waiting):
                 if not crew.live:
@@ -159,7 +160,7 @@ class Dispatch:
                 portions: list[_Portion] = []
                 served.append((consumer, portions))
                 shares = len(crew.waiting) - len(served) + 1
-                self._serve(crew, topic, group, terms, consumer, shares, now, portions)
+                self._serve(crew, topic, group, terms, consumer, shares, now, portions, turn)
             facts: list[ops.Op] = []
             for _, portions in served:
                 for portion in portions:
@@ -214,9 +215,7 @@ class Dispatch:
             consumer.refuse(runs)
         elif consumer.closed:
             if isinstance(consumer, Poll):
-                # It went away before anything left: as if it had never been delivered.
-                for run in runs:
-                    self.give_back(crew, run.partition, [(run.first_offset, run.first_offset + run.batch.num_rows)])
+                self._undo(crew, consumer)
         else:
             consumer.accept(runs)
 
@@ -230,6 +229,7 @@ class Dispatch:
         shares: int,
         now: int,
         portions: list["_Portion"],
+        turn: dict[int, tuple[int, str]],
     ) -> None:
         """Take what one consumer gets in this turn, of one partition after the other, into `portions`."""
         left, left_bytes = consumer.max_messages, consumer.max_bytes
@@ -239,11 +239,14 @@ class Dispatch:
                 break
             partition = topic.partitions[number]
             hand = crew.hand(number, group.floor(number))
-            free = terms["max_in_flight"] - hand.out.total
+            others, holder = turn.get(number, (0, consumer.owner))
+            free = terms["max_in_flight"] - hand.out.total - others
             if free <= 0 or (ordered and (hand.delayed or hand.stuck)):
                 del crew.live[number]  # it is looked at again when something comes back
                 continue
-            if ordered and hand.out and next(hand.leases()).owner != consumer.owner:
+            if hand.out:
+                holder = next(hand.leases()).owner
+            if ordered and holder != consumer.owner:
                 continue
             there = hand.ready.total + max(0, partition.end - max(hand.next, group.floor(number)))
             most = min(free, left, consumer.room(number), -(-there // shares))
@@ -253,12 +256,15 @@ class Dispatch:
             if most <= 0:
                 continue
             portion = _Portion(number, hand)
-            taken = self._take(crew, topic, group, terms, portion, partition.end, now, most)
-            if taken:
-                self._fill(crew, topic, portion, taken, now, left_bytes, ordered)
-                left -= portion.rows
-                left_bytes -= portion.bytes
-                portions.append(portion)
+            portions.append(portion)
+            while portion.rows < most:  # what is not due, or has expired, must not hide what is behind it
+                taken = self._take(crew, topic, group, terms, portion, partition.end, now, most - portion.rows)
+                if not taken or not self._fill(crew, topic, portion, taken, now, left_bytes, ordered):
+                    break
+            left -= portion.rows
+            left_bytes -= portion.bytes
+            if portion.rows:
+                turn[number] = others + portion.rows, consumer.owner
             if not hand.ready and hand.next >= partition.end:
                 crew.live.pop(number, None)
             elif number in crew.live:  # the next turn begins with another partition
@@ -319,8 +325,11 @@ class Dispatch:
 
     def _fill(
         self, crew: Crew, topic: Topic, portion: "_Portion", taken: Tried, now: int, most_bytes: int, ordered: bool
-    ) -> None:
-        """Fetch the rows of what was taken; what has expired is over, what is not due waits, too much goes back."""
+    ) -> bool:
+        """Fetch the rows of what was taken; what has expired is over, what is not due waits, too much goes back.
+
+        Say whether more may be taken.
+        """
         index = topic.partitions[portion.partition].index
         hand = portion.hand
         held = full = False
@@ -346,8 +355,12 @@ class Dispatch:
                         held = ordered
                     else:
                         full = not self._add(portion, place, low, high, found, most_bytes)
-            if at < end and not full and not held:
-                portion.over.append((at, end))
+            if at < end:
+                if full or held:
+                    hand.ready.add(at, end)
+                else:
+                    portion.over.append((at, end))
+        return not full and not held
 
     def _add(self, portion: "_Portion", place: Place, low: int, high: int, found: Try, most_bytes: int) -> bool:
         """Add rows to a portion as far as the bytes allow; say whether all of them fitted."""
@@ -483,6 +496,15 @@ class Dispatch:
                 hand.ready.add(first, end)
             self.stir(crew, number)
 
+    def _undo(self, crew: Crew, poll: Poll, now: int = 0) -> None:
+        """Take back what was on its way to a poll that went: as if it had never been delivered."""
+        for number, hand in list(crew.hands.items()):
+            try:
+                self.give_back(crew, number, _held_by(hand, poll))
+            except Unavailable:
+                if self._ledger.failure is None:
+                    self._later(partial(self._undo, crew, poll))
+
     def _take_back(self, hand: Hand, number: int, first: int, end: int) -> None:
         for low, high, lease in list(hand.held(first, end)):
             lease.consumer.lent(number, low - high)
@@ -499,15 +521,18 @@ class Dispatch:
             hand.finish(first, end)
         self.stir(crew, number)
 
+    def drop_trimmed(self) -> None:
+        """Take what retention removed out of everybody's hands."""
+        for crew in self.crews.values():
+            for number in crew.hands:
+                start = self._ledger.state.topics[crew.topic].partitions[number].start
+                if start:
+                    self.finish(crew, number, [(0, start)])
+
     def _return_all(self, crew: Crew, consumer: Consumer) -> None:
         """Take back all that a stream held when it closed."""
         for number, hand in list(crew.hands.items()):
-            held = [
-                (first, end)
-                for lease in hand.leases()
-                if lease.consumer is consumer
-                for first, end in hand.out.within(lease.first, lease.end)
-            ]
+            held = _held_by(hand, consumer)
             if held:
                 try:
                     self.fail(crew, number, held, CLOSED, 0)
@@ -599,6 +624,16 @@ class _Portion:
         self.runs: list[Run] = []
         self.rows = 0
         self.bytes = 0
+
+
+def _held_by(hand: Hand, consumer: Consumer) -> Ranges:
+    """Return what a consumer has of a partition."""
+    return [
+        (first, end)
+        for lease in hand.leases()
+        if lease.consumer is consumer
+        for first, end in hand.out.within(lease.first, lease.end)
+    ]
 
 
 def _due(batch: Batch, place: Place, now_ms: int) -> list[tuple[int, int, int]]:

@@ -210,6 +210,8 @@ class Groups:
 
     def _waited(self, crew: Crew, poll: Poll, now: int) -> None:
         if poll in crew.waiting:
+            self._dispatch.run()  # nobody goes while there is something
+        if poll in crew.waiting:
             del crew.waiting[poll]
             self._ledger.show(partial(self._empty, poll), None)
 

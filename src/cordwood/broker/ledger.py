@@ -155,7 +155,7 @@ class Ledger:
             _, then, result, size = replies.popleft()
             self.pending_bytes -= size
             then(result)
-        self.cache.evict(self.shown)
+        self.cache.evict(synced)  # only what is synced can be read again
 
     def failed(self, error: Unavailable, durable: State | None) -> None:
         """Tell everybody who waits; go on with `durable`, what the journal holds for sure, for reads alone."""

@@ -21,7 +21,7 @@ from cordwood.broker.counts import Counts
 from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.numbers import Numbers
 from cordwood.broker.state import Group, Key, Partition, Topic
-from cordwood.broker.terms import TopicTerms, in_force
+from cordwood.broker.terms import TopicTerms, value_of
 from cordwood.errors import Conflict, CordwoodError, Limited, NotFound, Refused
 from cordwood.machine.clock import Clock
 from cordwood.record import Batch, Records, sizes, summary, times_us
@@ -66,7 +66,7 @@ class Producing:
         self._counts = counts
         self._make_topic = make_topic
         self._turns: dict[str, int] = {}  # topic → whose turn it is, for messages that name no partition
-        self._gathered: dict[str, list[tuple[Message, Then, int]]] = {}
+        self._gathered: dict[Topic, list[tuple[Message, Then, int]]] = {}
         self.gathered_bytes = 0
 
     def topic(self, name: str) -> Topic:
@@ -89,7 +89,7 @@ class Producing:
         if isinstance(asked, int) and asked >= len(topic.partitions):
             raise Refused(f"the topic has partitions 0 to {len(topic.partitions) - 1}, not {asked}")
         self.gathered_bytes += size
-        self._gathered.setdefault(name, []).append((message, then, qos))
+        self._gathered.setdefault(topic, []).append((message, then, qos))
 
     @property
     def waiting(self) -> bool:
@@ -104,10 +104,9 @@ class Producing:
         facts: list[ops.Op] = []
         payloads: list[Batch] = []
         replies: list[tuple[Then, Sent | CordwoodError, int]] = []
-        for name, waiting in self._gathered.items():
-            topic = self._ledger.state.topics.get(name)
-            if topic is None:
-                gone = NotFound(f"the topic {name!r} was deleted")
+        for topic, waiting in self._gathered.items():
+            if self._ledger.state.topics.get(topic.name) is not topic:
+                gone = NotFound(f"the topic {topic.name!r} was deleted")
                 replies += [(then, gone, 1) for _, then, _ in waiting]
                 continue
             self._plan(topic, waiting, now, facts, payloads, replies)
@@ -146,12 +145,13 @@ class Producing:
     ) -> None:
         records = gathered([message for message, _, _ in waiting], now)
         assigned = self._assign(topic, records, each=True)
-        room = self._room(topic, assigned)
+        room = self._room(topic)
         if room is not None:
             kept = []
             each = sizes(records.batch)
+            places = np.full(len(records), assigned, np.int32) if isinstance(assigned, int) else assigned
             for row, (_, then, qos) in enumerate(waiting):
-                refusal = room(int(assigned[row]), 1, int(each[row]))
+                refusal = room(int(places[row]), 1, int(each[row]))
                 if refusal is None:
                     kept.append(row)
                 else:
@@ -162,7 +162,7 @@ class Producing:
                 rows = pa.array(kept)
                 waiting = [waiting[row] for row in kept]
                 records = Records(records.batch.take(rows))
-                assigned = assigned[kept]
+                assigned = places[kept]
         payload, pieces, order = _grouped(topic, records.batch, assigned)
         facts.append(ops.Appended(topic.name, len(payloads), pieces, now))
         payloads.append(payload)
@@ -199,8 +199,8 @@ class Producing:
         assigned = self._assign(topic, records)
         now = self._clock.now_ms()
         if number is not None:
-            place = int(assigned[0])
-            if (assigned != place).any():
+            place = assigned if isinstance(assigned, int) else int(assigned[0])
+            if not isinstance(assigned, int) and (assigned != place).any():
                 raise Refused("a numbered request has one partition; name it")
             repeated = _repeat(topic.partitions[place], number, count)
             if repeated is not None:
@@ -216,9 +216,10 @@ class Producing:
             if not batch.num_rows:
                 ledger.reply(then, Produced(name, _where(known), count, len(known)))
                 return
-        room = self._room(topic, assigned)
+        room = self._room(topic)
         if room is not None:
-            for place, rows in zip(*np.unique(assigned, return_counts=True), strict=True):
+            each = np.full(batch.num_rows, assigned, np.int32) if isinstance(assigned, int) else assigned
+            for place, rows in zip(*np.unique(each, return_counts=True), strict=True):
                 share = size * int(rows) // batch.num_rows
                 refusal = room(int(place), int(rows), share)
                 if refusal is not None:
@@ -247,10 +248,17 @@ class Producing:
 
     def assign(self, topic: Topic, records: Records) -> npt.NDArray[np.int32]:
         """Return the partition of each message; those that name none go together, each request to the next one."""
-        return self._assign(topic, records)
+        assigned = self._assign(topic, records)
+        return np.full(len(records), assigned, np.int32) if isinstance(assigned, int) else assigned
 
-    def _assign(self, topic: Topic, records: Records, *, each: bool = False) -> npt.NDArray[np.int32]:
+    def _assign(self, topic: Topic, records: Records, *, each: bool = False) -> npt.NDArray[np.int32] | int:
+        """Return the partition of each message, or the one number for all of them."""
         count = len(topic.partitions)
+        if isinstance(records.partitions, int):
+            partitions.check(records.partitions, count)
+            return records.partitions
+        if records.partitions is None and count == 1:
+            return 0
         assigned = partitions.assign(records, count)
         if count > 1:
             free = assigned == partitions.NONE
@@ -262,15 +270,13 @@ class Producing:
                 self._turns[topic.name] = (turn + many) % count
         return assigned
 
-    def _room(
-        self, topic: Topic, assigned: npt.NDArray[np.int32]
-    ) -> Callable[[int, int, int], Limited | None] | None:
+    def _room(self, topic: Topic) -> Callable[[int, int, int], Limited | None] | None:
         """Return a judge of how much each partition still takes, None when there is no limit at all."""
-        terms = in_force(topic.terms, self._settings)
-        most, most_bytes = terms["max_buffered_messages"], terms["max_buffered_bytes"]
+        most = value_of(topic.terms, "max_buffered_messages", self._settings)
+        most_bytes = value_of(topic.terms, "max_buffered_bytes", self._settings)
         if not most and not most_bytes:
             return None
-        oldest = self._clock.now_ms() - terms["hold_max_ms"]
+        oldest = self._clock.now_ms() - value_of(topic.terms, "hold_max_ms", self._settings)
         active = [group for group in topic.groups.values() if group.moved_ms >= oldest]
         taken: dict[int, tuple[int, int]] = {}
 
@@ -330,8 +336,8 @@ def key_hash(key: str) -> bytes:
 
 
 def _without_repeats(
-    topic: Topic, batch: Batch, assigned: npt.NDArray[np.int32], keys: Sequence[str | None]
-) -> tuple[Batch, npt.NDArray[np.int32], list[tuple[bytes, int, int]], list[Key]]:
+    topic: Topic, batch: Batch, assigned: npt.NDArray[np.int32] | int, keys: Sequence[str | None]
+) -> tuple[Batch, npt.NDArray[np.int32] | int, list[tuple[bytes, int, int]], list[Key]]:
     """Return the rows whose keys are new, their partitions, (hash, row, 0) of each key, and where the others are."""
     rows: list[int] = []
     hashes: list[tuple[bytes, int, int]] = []
@@ -353,7 +359,8 @@ def _without_repeats(
             rows.append(row)
     if len(rows) == batch.num_rows:
         return batch, assigned, hashes, known
-    return batch.take(pa.array(rows, pa.int64())), assigned[rows], hashes, known
+    left = assigned if isinstance(assigned, int) else assigned[rows]
+    return batch.take(pa.array(rows, pa.int64())), left, hashes, known
 
 
 def _numbered_keys(
@@ -376,11 +383,11 @@ def _where(known: Sequence[Key]) -> list[tuple[int, int | None, int]]:
 
 
 def _grouped(
-    topic: Topic, batch: Batch, assigned: npt.NDArray[np.int32]
+    topic: Topic, batch: Batch, assigned: npt.NDArray[np.int32] | int
 ) -> tuple[Batch, list[ops.Piece], list[int] | None]:
     """Return the payload with each partition's messages together, its pieces, and the rows' order (None: as is)."""
-    first = int(assigned[0])
-    if len(topic.partitions) == 1 or len(assigned) == 1 or (assigned == first).all():
+    first = assigned if isinstance(assigned, int) else int(assigned[0])
+    if isinstance(assigned, int) or (assigned == first).all():
         size, latest_us = summary(batch)
         return batch, [ops.Piece(first, topic.partitions[first].end, batch.num_rows, 0, size, latest_us)], None
     order = np.argsort(assigned, kind="stable")

@@ -45,9 +45,12 @@ def changed(terms: T, changes: dict[str, Any]) -> T:
     return structs.replace(terms, **values)
 
 
+def value_of(terms: T, name: str, settings: Settings) -> Any:
+    """Return the value that counts of one setting."""
+    value = getattr(terms, name)
+    return getattr(settings, name) if value is UNSET else value
+
+
 def in_force(terms: T, settings: Settings) -> dict[str, Any]:
     """Return every setting with the value that counts."""
-    return {
-        name: getattr(settings, name) if (value := getattr(terms, name)) is UNSET else value
-        for name in terms.__struct_fields__
-    }
+    return {name: value_of(terms, name, settings) for name in terms.__struct_fields__}

@@ -1,4 +1,4 @@
-"""One client: its requests are answered in the order they came, one at a time.
+"""One client: its requests are answered in the order they came.
 
     waits for           at most                  then
     a head, a body      head_s, body_s           408, close
@@ -6,8 +6,8 @@
     the reader          send_s without a byte    cut
     a handler           no limit here            it has its own
 
-Every wait is a deadline that the listener's tick compares; no timer is made per request. While a request is under
-way, what comes behind it is held, unread.
+Every wait is a deadline that the listener's tick compares; no timer is made per request. While as much is under way
+as may be (see `exchange`), what comes behind it is held, unread.
 
 An end of file is taken for going away: a consumer that was killed looks the same as one that only stopped
 sending, and its leases matter more.
@@ -27,7 +27,7 @@ from cordwood.http.response import CLOSES, encode_head
 HELD_BYTES = 64 << 10  # enough to go on reading, and so to notice the end, behind a client that pipelines a little
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered in order, and ends when either side wants it or time is up."""
 
     def __init__(self, handle: Handle, limits: Limits, occupancy: Occupancy):
@@ -60,10 +60,20 @@ class Connection(asyncio.Protocol):
         if self._occupancy.full:
             self._refuse(Refusal(503, f"All {self._limits.max_connections} connections are taken; try again later."))
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go: a large body to where it stays, all else through what everybody shares."""
+        return self._parser.wants or self._occupancy.buffer
+
+    def buffer_updated(self, count: int) -> None:
         if self._last:
             return
-        if self._exchange.under_way is None and self._writable:
+        if self._parser.wants is not None:
+            self._parser.received(count)
+            if self._parser.ready and not self._exchange.full:
+                self._serve()
+            return
+        data = bytes(self._occupancy.buffer[:count])
+        if self._writable and not self._exchange.full:
             self._parser.feed(data)
             self._serve()
         else:
@@ -81,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._last = self._lost = True
         self._exchange.abandon()
         self._parser.close()
-        if self._exchange.under_way is None or not self._exchange.ours:
+        if not self._exchange.runs_ours:
             self._occupancy.leave(self)
 
     def pause_writing(self) -> None:
@@ -121,7 +131,7 @@ class Connection(asyncio.Protocol):
         """End soon: at once when idle, else with the answer to the request under way."""
         if self._exchange.stream is not None:
             self._exchange.stream.ending.set()
-        elif self._exchange.under_way is None and (self._last or self._parser.phase is IDLE):
+        elif self._exchange.idle and (self._last or self._parser.phase is IDLE):
             self._close()
 
     def cut(self) -> None:
@@ -135,18 +145,21 @@ class Connection(asyncio.Protocol):
         parser, exchange = self._parser, self._exchange
         ready = parser.ready
         while True:
-            while ready and self._writable and exchange.under_way is None:
+            while ready and self._writable and not exchange.full:
                 exchange.start(ready.popleft())
-                if exchange.under_way is None and not exchange.stays:
+                if exchange.idle and not exchange.stays:
                     self._close()
                     return
-            if exchange.under_way is not None:
+            if exchange.full:
                 self._deadline = inf
                 return
             if not self._writable:
                 return
             if parser.refusal is not None:
-                self._refuse(parser.refusal)
+                if exchange.idle:
+                    self._refuse(parser.refusal)
+                else:
+                    self._deadline = inf  # the answers before it come first
                 return
             if not self._held:
                 break
@@ -158,7 +171,9 @@ class Connection(asyncio.Protocol):
         if parser.continue_due:
             parser.continue_due = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if parser.turns != self._turns:
+        if parser.phase is IDLE and not exchange.idle:
+            self._turns, self._deadline = -1, inf
+        elif parser.turns != self._turns:
             self._turns = parser.turns
             phase, limits = parser.phase, self._limits
             wait_s = limits.idle_s if phase is IDLE else limits.head_s if phase is HEAD else limits.body_s

@@ -1,14 +1,20 @@
-"""The request that is being answered, if there is one.
+"""The requests of one connection that are being answered, in the order they came.
 
 what the handler returns        what it costs           what happens when the client goes away
 Response                        nothing more            (it was answered)
 a future of one                 a callback              the future is the handler's: left alone
 a coroutine of one              a task                  the task is ours: cancelled
 Stream, or either with one      a task for its `run`    see `stream`
+
+Behind a future that the handler made the next request is begun before the answer is there, up to `UNDER_WAY` of them,
+so that what a client sends without waiting is committed together. Answers keep the order. Behind anything else the
+next request waits.
 """
 
 import asyncio
+import contextlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -26,10 +32,25 @@ Handle = Callable[[Request], Answer | Awaitable[Answer]]
 COPIED_BYTES = 64 << 10  # one write of a joined copy is cheaper than two writes, up to about this
 
 
-class Exchange:
-    """Has one request at a time handled, and writes its answer.
+UNDER_WAY = 64  # requests of one connection that may wait for their answers
 
-    `start` either answers at once, or leaves something in `under_way` and calls `ended` when that is over.
+
+class _Turn:
+    """A request whose answer, or an earlier one, is not there yet."""
+
+    __slots__ = ("answer", "future", "ours", "request")
+
+    def __init__(self, request: Request, answer: Answer | None, future: "asyncio.Future[Answer] | None", ours: bool):
+        self.request = request
+        self.answer = answer
+        self.future = future
+        self.ours = ours
+
+
+class Exchange:
+    """Has requests handled, and writes their answers in order.
+
+    `start` either answers at once, or leaves something under way and calls `ended` when some of that is over.
     `stays` says whether the connection may be used again after the last answer. `transport` is set before the
     first `start`.
     """
@@ -37,54 +58,103 @@ class Exchange:
     transport: asyncio.Transport
 
     def __init__(self, handle: Handle, occupancy: Occupancy, ended: Callable[[], None]):
-        self.under_way: asyncio.Future[Answer] | asyncio.Future[None] | None = None
-        self.ours = False  # `under_way` is a task made here
         self.stream: Stream | None = None
         self.stays = True
         self._handle = handle
         self._occupancy = occupancy
         self._ended = ended
+        self._turns: deque[_Turn] = deque()
+        self._streaming: asyncio.Future[None] | None = None
+        self._exclusive = False  # nothing is begun behind what is under way
         self._gone = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._turns and self.stream is None
+
+    @property
+    def full(self) -> bool:
+        """Whether no further request may be begun now."""
+        if not self._turns:
+            return self.stream is not None
+        return self._exclusive or self.stream is not None or len(self._turns) >= UNDER_WAY
+
+    @property
+    def runs_ours(self) -> bool:
+        """Whether a task that was made here still runs."""
+        return self._streaming is not None or any(turn.ours for turn in self._turns)
 
     def start(self, request: Request) -> None:
         """Have a request handled; whatever the handler does, the client gets an answer."""
-        assert self.under_way is None, "one at a time"
+        assert not self.full, "ask first"
+        future: asyncio.Future[Answer] | None = None
+        ours = False
+        answer: Answer | None = None
         try:
-            answer = self._handle(request)
-            if isinstance(answer, Response):
-                self._write(request, answer)
-            elif isinstance(answer, Stream):
-                self._open(request, answer)
+            made = self._handle(request)
+            if isinstance(made, Response | Stream):
+                answer = made
             else:
-                future = asyncio.ensure_future(answer)
-                self.ours = future is not answer
-                self.under_way = future
-                future.add_done_callback(partial(self._arrived, request))
+                future = asyncio.ensure_future(made)
+                ours = future is not made
         except Exception as error:
-            self._write(request, _excuse(request, error))
+            answer = _excuse(request, error)
+        if not self._turns and answer is not None:
+            self._give(request, answer)
+            return
+        self._exclusive = ours or isinstance(answer, Stream) or not request.keep_alive
+        turn = _Turn(request, answer, future, ours)
+        self._turns.append(turn)
+        if future is not None:
+            future.add_done_callback(partial(self._arrived, turn))
 
     def abandon(self) -> None:
         """Stop what is under way for a client that went away."""
         self._gone = True
         sending = self.stream is not None and self.stream.close()
-        if self.under_way is not None and self.ours and not sending:
-            self.under_way.cancel()
+        if self._streaming is not None and not sending:
+            self._streaming.cancel()
+        for turn in self._turns:
+            if turn.ours and turn.future is not None:
+                turn.future.cancel()
+            elif isinstance(turn.answer, Stream):
+                turn.answer.close()
 
-    def _arrived(self, request: Request, future: asyncio.Future[Answer]) -> None:
-        self.under_way = None
+    def _arrived(self, turn: _Turn, future: "asyncio.Future[Answer]") -> None:
+        turn.ours = False
         if self._gone:
-            _retire(request, future)
-        else:
-            try:
-                answer = future.result()
-                if isinstance(answer, Stream):
-                    self._open(request, answer)
-                else:
-                    self._write(request, answer)
-            except (Exception, asyncio.CancelledError) as error:  # also a cancelled one has a client that waits
-                self._write(request, _excuse(request, error))
-        if self.under_way is None:
+            _retire(turn.request, future)
+            with contextlib.suppress(ValueError):
+                self._turns.remove(turn)
+            if not self.runs_ours:
+                self._ended()
+            return
+        try:
+            turn.answer = future.result()
+        except (Exception, asyncio.CancelledError) as error:  # also a cancelled one has a client that waits
+            turn.answer = _excuse(turn.request, error)
+        turns = self._turns
+        if turns[0] is not turn:
+            return  # its turn comes after another one
+        while turns and turns[0].answer is not None and self.stream is None:
+            first = turns.popleft()
+            assert first.answer is not None
+            self._give(first.request, first.answer)
+            if not self.stays and self.stream is None:
+                break  # nothing may follow it
+        if self.stream is None:
             self._ended()
+
+    def _give(self, request: Request, answer: Answer) -> None:
+        """Write an answer whose turn it is."""
+        try:
+            if isinstance(answer, Stream):
+                self._open(request, answer)
+            else:
+                self._write(request, answer)
+        except Exception as error:
+            self._write(request, _excuse(request, error))
 
     def _write(self, request: Request, response: Response) -> None:
         stays = request.keep_alive and not self._occupancy.stopping
@@ -117,13 +187,12 @@ class Exchange:
         if self._occupancy.stopping:
             stream.ending.set()
         self.stream = stream  # before the head is written, which may already be too much for the reader
-        self.ours = True
-        self.under_way = task
+        self._streaming = task
         self.transport.write(head)  # and that before the task runs for the first time
         task.add_done_callback(partial(self._streamed, request, stream))
 
     def _streamed(self, request: Request, stream: Stream, task: asyncio.Future[None]) -> None:
-        self.under_way = self.stream = None
+        self._streaming = self.stream = None
         stream.close()
         if self._gone:
             _retire(request, task)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 # Connections over the limit that may stay a moment to read their 503; any more are cut without a word.
 TURNED_AWAY = 64
+RECEIVE_BYTES = 64 << 10  # read at once, where it is not a large body
 
 
 class Occupancy:
@@ -22,6 +23,8 @@ class Occupancy:
         self.connections: set[Connection] = set()
         self.receiving_bytes = 0
         self.stopping = False
+        # One for all connections: a loop reads into it and has it taken from it before it reads for another one.
+        self.buffer = memoryview(bytearray(RECEIVE_BYTES))
         self.empty = asyncio.Event()
         self.empty.set()
         self._limits = limits

@@ -6,6 +6,7 @@ Out: always all columns, so that one schema holds for a stream that never ends:
     partition int32, offset int64, attempts int32, timestamp, key, value, headers, deliver_at, expires_at
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from cordwood.wire.metadata import check_schema_head, decoded_bytes
 from cordwood.wire.produce import Produce
 from cordwood.wire.run import Run
 
+MAX_SCHEMA_BYTES = 64 << 10  # seven columns take one; the rest may be metadata of the sender's
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 _NUMBERS = [
     pa.field("partition", pa.int32(), nullable=False),
@@ -43,21 +45,31 @@ def read(body: bytes | memoryview, now_ms: int, limits: Limits) -> Produce:
     return Produce(normalise(pa.Table.from_batches(batches, schema=schema), now_ms, limits))
 
 
-def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch]]:
-    messages = ipc.MessageReader.open_stream(pa.py_buffer(body))
-    batches: list[Batch] = []
-    rows = size = 0
-    try:
-        first = messages.read_next_message()
-    except StopIteration:
-        raise Refused("the body is empty; an Arrow stream begins with its schema") from None
+@lru_cache(maxsize=64)
+def _schema(message: bytes) -> Any:
+    """Return the schema that a message says, if the contract accepts it. A producer says the same again and again."""
+    first = ipc.read_message(message)
     check_schema_head(first.metadata)
     schema = ipc.read_schema(first)
     check_schema(schema)
+    return schema
+
+
+def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch]]:
+    source = pa.BufferReader(pa.py_buffer(body))
+    batches: list[Batch] = []
+    rows = size = 0
+    try:
+        first = ipc.read_message(source)
+    except EOFError:
+        raise Refused("the body is empty; an Arrow stream begins with its schema") from None
+    if first.metadata.size > MAX_SCHEMA_BYTES:
+        raise Refused(f"the schema takes {first.metadata.size} bytes, at most {MAX_SCHEMA_BYTES} are accepted")
+    schema = _schema(first.serialize().to_pybytes())
     while True:
         try:
-            message = messages.read_next_message()
-        except StopIteration:
+            message = ipc.read_message(source)
+        except EOFError:
             return schema, batches
         size += decoded_bytes(message.metadata, message.body)
         if size > limits.max_request_bytes:

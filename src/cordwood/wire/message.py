@@ -31,6 +31,7 @@ Time = Annotated[int, Meta(ge=0, le=LAST_MS)]
 Delay = Annotated[int, Meta(ge=0, le=LAST_MS // 2)]  # so that now and a delay are a time, for some thousand years
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Name = Annotated[str, Meta(max_length=256)]
+Qos = Annotated[int, Meta(ge=0, le=1)]  # 0: answered before it is on disk
 
 
 class Base64(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +62,7 @@ class Message(Struct, frozen=True, forbid_unknown_fields=True):
     producer_id: Name | UnsetType | None = UNSET
     epoch: Number | UnsetType | None = UNSET
     sequence: Number | UnsetType | None = UNSET
+    qos: Qos | UnsetType | None = UNSET
 
 
 class Fault(Exception):
@@ -168,6 +170,7 @@ def produce(messages: Sequence[Message], now_ms: int, limits: Limits) -> Produce
         epoch=_agreed(messages, "epoch"),
         sequence=sequences[0] if sequences else None,
         idempotency_keys=_column(messages, "idempotency_key"),
+        qos=_agreed(messages, "qos"),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from cordwood.errors import Refused
 from cordwood.record import Column
@@ -36,10 +36,10 @@ class Row(Struct, frozen=True):
     offset: int
     attempts: int
     timestamp: int
-    key: str | UnsetType | None
-    value: str | UnsetType | None
-    headers: Headers
-    last_error: str | None
+    key: str | UnsetType | None = UNSET
+    value: str | UnsetType | None = UNSET
+    headers: Headers = field(default_factory=dict)
+    last_error: str | None = None
     key_base64: bytes | UnsetType = UNSET
     value_base64: bytes | UnsetType = UNSET
 

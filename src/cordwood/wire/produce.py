@@ -20,3 +20,4 @@ class Produce:
     epoch: int | None = None
     sequence: int | None = None
     idempotency_keys: list[str | None] | None = None
+    qos: int | None = None
