@@ -1,22 +1,32 @@
 """`python -m bench`: run the benches, show a table, draw a plot. A bar that is missed is told, not an error."""
 
+import signal
 import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from rich.console import Console
 
-from bench import journal
-from bench.report import save_json, save_plot, show_table
+from bench import broker, journal
+from bench.ours import Ours
+from bench.race import Race, System
+from bench.report import save_json, save_plot, save_race_plot, show_races, show_table
+from bench.result import Result
 
-BENCHES = {"journal": (journal.measure, journal.Effort(), journal.QUICK)}
+BENCHES = {
+    "broker": (broker.measure, broker.Effort(), broker.QUICK),
+    "journal": (journal.measure, journal.Effort(), journal.QUICK),
+}
+Kind = TypeVar("Kind")
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(sorted(BENCHES)))
-@click.option("--quick", is_flag=True, help="A small run of under 20 s; its figures are rough.")
+@click.option("--quick", is_flag=True, help="A small run of a minute or two; its figures are rough.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the results to this file too.")
 @click.option(
     "--dir",
@@ -27,18 +37,37 @@ RESULTS = Path(__file__).resolve().parent / "results"
 )
 def main(names: tuple[str, ...], quick: bool, json_file: Path | None, directory: Path) -> None:
     """Measure Cordwood beside what this machine can do. Without NAMES, run every bench."""
-    results = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is stopped
+    found: list[Result | Race | System] = []
     for name in names or sorted(BENCHES):
         measure, whole, small = BENCHES[name]
         with tempfile.TemporaryDirectory(prefix="bench-scratch-", dir=directory) as scratch:
-            found = list(measure(Path(scratch), small if quick else whole, _tell))
-        title = f"{name}{', a quick run' if quick else ''}"
-        show_table(found, Console(width=None if sys.stdout.isatty() else 110))
-        save_plot(found, RESULTS / f"{name}.svg", title)
-        _tell(f"the plot is in {click.format_filename(RESULTS / f'{name}.svg')}")
-        results += found
+            here = list(measure(Path(scratch), small if quick else whole, _tell))
+        _show(name, f"{name}{', a quick run' if quick else ''}", here)
+        found += here
     if json_file is not None:
-        save_json(results, json_file)
+        save_json(_only(Result, found), _only(Race, found), _only(System, found), json_file)
+
+
+def _show(name: str, title: str, found: Sequence[Result | Race | System]) -> None:
+    """Print the tables of one bench and draw its plots."""
+    console = Console(width=None if sys.stdout.isatty() else 118)
+    results, races, systems = _only(Result, found), _only(Race, found), _only(System, found)
+    if races:
+        show_races(races, systems, console)
+    if any(Ours.name in race.laps for race in races):
+        path = RESULTS / f"{name}-peers.svg"
+        save_race_plot(races, Ours.name, broker.BARS, path, f"{title}: times as fast as its peers")
+        _tell(f"the plot of the peers is in {click.format_filename(path)}")
+    if results:
+        show_table(results, console)
+        path = RESULTS / f"{name}.svg"
+        save_plot(results, path, title)
+        _tell(f"the plot is in {click.format_filename(path)}")
+
+
+def _only(kind: type[Kind], found: Iterable[object]) -> list[Kind]:
+    return [one for one in found if isinstance(one, kind)]
 
 
 def _tell(line: str) -> None:

@@ -1,7 +1,7 @@
 """One measured figure and the bar it is held against.
 
-    compared     ours and raw in the same unit, taken in turns; the figure is the median of ours / raw
-    alone        nothing raw to compare with; the figure is ours itself
+    compared     ours and raw (or a peer) in the same unit, taken in turns; the figure is the median of ours / raw
+    alone        nothing to compare with; the figure is ours itself
 
 The machine is shared, so a ratio counts and not a number of megabytes: raw goes up and down with ours.
 """
@@ -25,7 +25,7 @@ class Bar:
         return figure / self.value
 
     def __str__(self) -> str:
-        return f"{'≥' if self.at_least else '≤'} {self.value:g}"
+        return f"{'≥' if self.at_least else '≤'} {self.value:.3g}"
 
 
 def at_least(value: float) -> Bar:
@@ -38,7 +38,10 @@ def at_most(value: float) -> Bar:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of a report. `low` and `high` are the worst and the best of the rounds, in no judged order."""
+    """One line of a report. `low` and `high` are the worst and the best of the rounds, in no judged order.
+
+    `against` says whose the other figure is.
+    """
 
     name: str
     unit: str
@@ -49,6 +52,7 @@ class Result:
     high: float
     bar: Bar | None
     note: str = ""
+    against: str = "raw"
 
     @property
     def score(self) -> float | None:
@@ -62,7 +66,13 @@ class Result:
 
 
 def compared(
-    name: str, unit: str, rounds: Sequence[tuple[float, float]], bar: Bar | None = None, note: str = ""
+    name: str,
+    unit: str,
+    rounds: Sequence[tuple[float, float]],
+    bar: Bar | None = None,
+    note: str = "",
+    *,
+    against: str = "raw",
 ) -> Result:
     """Return the result of rounds of (ours, raw)."""
     ratios = [ours / raw for ours, raw in rounds]
@@ -76,6 +86,7 @@ def compared(
         max(ratios),
         bar,
         note,
+        against,
     )
 
 

@@ -149,9 +149,9 @@ def demo(keep: bool) -> None:
     if not ok:
         sys.exit(1)
     if not keep:
-        click.echo(
-            "\ntry next:\n  cordwood serve --data ./data\n  cordwood topic create clicks\n  cordwood produce clicks hi"
-        )
+        click.echo("\ntry next:")
+        for command in ("serve --data ./data", "topic create clicks", "produce clicks hello"):
+            click.echo(f"  cordwood {command}")
 
 
 def _run(broker: _Broker) -> bool:

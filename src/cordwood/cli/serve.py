@@ -77,8 +77,8 @@ def serve(
     settings = load(flags, file=config)
     if not insecure and not _is_loopback(settings.host):
         raise Refused(
-            f"--host {settings.host} is a public address, and there are no tokens: everybody who reaches it could read"
-            " and delete everything; listen on 127.0.0.1, or say --insecure if the network itself is closed"
+            f"--host {settings.host} is a public address, and there are no tokens: everybody who reaches it could"
+            " read and delete everything; listen on 127.0.0.1, or say --insecure if the network itself is closed"
         )
     from cordwood.server.logs import log_to_stderr
 
@@ -138,7 +138,7 @@ async def _serve(settings: Settings, memory: bool) -> None:
 
 
 def _tune() -> None:
-    """Keep memory that was freed, because fresh memory is dear; and collect garbage rarely, because we make little."""
+    """Keep memory that was freed, because fresh memory is dear; collect garbage rarely, because we make little."""
     gc.set_threshold(100_000, 20, 100)
     if sys.platform == "linux":
         try:

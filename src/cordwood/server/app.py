@@ -40,13 +40,15 @@ class App:
 async def start_app(settings: Settings, *, memory: bool = False, ssl: tls.SSLContext | None = None) -> App:
     """Return a broker that is ready. Raises what `open_broker` raises, and OSError when the address is taken."""
     running = open_broker(settings, memory=memory)
+    body_bytes = max(64 << 20, 2 * settings.max_message_bytes + (1 << 20))
     listener = Listener(
         handler(running, connections=lambda: running.connections()),
         host=settings.host,
         port=settings.port,
         ssl=ssl,
         limits=Limits(
-            max_body_bytes=max(64 << 20, 2 * settings.max_message_bytes + (1 << 20)),
+            max_body_bytes=body_bytes,
+            max_receiving_bytes=max(256 << 20, 2 * body_bytes),
             max_connections=raise_descriptors() - OTHER_FILES,
         ),
     )
