@@ -9,6 +9,9 @@ COLD_SHARE = (
 )
 
 
+LEAST_COLD_BYTES = 4 << 20  # what is read ahead must stay until it is used
+
+
 class Cache:
     """Payloads by their place, bounded in bytes. What is not yet durable stays, whatever the bound."""
 
@@ -33,7 +36,8 @@ class Cache:
         size = batch.nbytes
         self._cold[(lsn, payload)] = batch, size
         self._cold_bytes += size
-        while self._cold_bytes > self._most_bytes // COLD_SHARE and self._cold:
+        room = max(self._most_bytes // COLD_SHARE, LEAST_COLD_BYTES)
+        while self._cold_bytes > room and len(self._cold) > 1:
             _, (_, gone) = self._cold.popitem(last=False)
             self._cold_bytes -= gone
 

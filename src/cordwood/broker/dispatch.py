@@ -33,7 +33,7 @@ from cordwood.errors import CordwoodError, Unavailable
 from cordwood.machine.clock import Clock
 from cordwood.record import Batch, sizes, times_us
 from cordwood.settings import Settings
-from cordwood.wire.run import Run
+from cordwood.wire.run import Run, coalesce
 
 Tried = list[tuple[int, int, Try]]
 Ranges = list[tuple[int, int]]
@@ -67,7 +67,7 @@ class Dispatch:
         self._calendar = calendar  # by the time of day: delays
         self._topics = topics
         self.crews: dict[tuple[str, str], Crew] = {}
-        self._by_topic: dict[str, set[Crew]] = {}
+        self._by_topic: dict[str, dict[Crew, None]] = {}
         self._hungry: dict[Crew, None] = {}
 
     # Crews
@@ -77,7 +77,7 @@ class Dispatch:
         found = self.crews.get((topic.name, group.name))
         if found is None:
             found = self.crews[(topic.name, group.name)] = Crew(topic.name, group.name)
-            self._by_topic.setdefault(topic.name, set()).add(found)
+            self._by_topic.setdefault(topic.name, {})[found] = None
             for number, partition in enumerate(topic.partitions):
                 if group.open(number, partition.end):
                     found.wake(number)
@@ -86,7 +86,7 @@ class Dispatch:
     def disband(self, topic: str, group: str | None, error: CordwoodError) -> None:
         """Tell the consumers of a group, or of all groups of a topic, that it is gone."""
         for crew in [c for c in self._by_topic.get(topic, ()) if group is None or c.group == group]:
-            self._by_topic[topic].discard(crew)
+            self._by_topic[topic].pop(crew, None)
             if not self._by_topic[topic]:
                 del self._by_topic[topic]
             self.crews.pop((crew.topic, crew.group), None)
@@ -186,6 +186,7 @@ class Dispatch:
                 self._counts.messages_expired[key] += sum(end - first for first, end in portion.over)
                 for first, end in portion.ranges:
                     self._lend(crew, portion, first, end, consumer, monotonic + consumer.lease_ms)
+                portion.runs = coalesce(portion.runs)
                 runs += portion.runs
                 for run in portion.runs:
                     self._count_delivery(key, run)

@@ -14,7 +14,7 @@ go on.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from cordwood.broker import ops, snapshot
@@ -29,6 +29,7 @@ from cordwood.record import Batch, decode_parts
 log = logging.getLogger("cordwood.broker")
 
 Then = Callable[[Any], None]
+READ_AHEAD_BYTES = 1 << 20  # what the journal reads from the disk at once
 
 
 class Log(Protocol):
@@ -37,8 +38,8 @@ class Log(Protocol):
     def append(self, entries: Sequence[Buffer], *, reserve: bool = False) -> int:
         """Number a frame; raises `Preparing` or `Full` when there is no room, and then nothing was numbered."""
 
-    def read(self, lsn: int) -> list[memoryview]:
-        """Return the entries of a durable frame."""
+    def read(self, lsn: int, most_bytes: int) -> Iterator[tuple[int, list[memoryview]]]:
+        """Yield a durable frame and those behind it, about this many bytes; each is valid until the next."""
 
 
 class Ledger:
@@ -53,7 +54,8 @@ class Ledger:
         self.shown = 0  # frames below are visible
         self.pending_bytes = 0  # of payloads that are not yet replied to
         self.written_bytes = 0  # of all payloads since the start
-        self.fresh: set[tuple[str, int]] = set()  # (topic, partition) that got messages since somebody looked
+        # (topic, partition) that got messages since somebody looked; a dict, so that one seed gives one history
+        self.fresh: dict[tuple[str, int], None] = {}
         self.changed: set[str] = set()  # topics that got visible messages since somebody looked
         self._sync = sync
         self._log: Log | None = None
@@ -131,7 +133,7 @@ class Ledger:
             self._visible.append((self.end - 1, then, result))
 
     def _show_later(self, topic: str, number: int, partition: Partition) -> None:
-        self.fresh.add((topic, number))
+        self.fresh[(topic, number)] = None
         self._visible.append((self.end - 1, self._shown, (topic, partition, partition.end)))
 
     def _shown(self, what: tuple[str, Partition, int]) -> None:
@@ -182,12 +184,22 @@ class Ledger:
         """Return the messages of a place, from memory or from the journal."""
         found = self.cache.get(place.lsn, place.payload)
         if found is None:
-            assert self._log is not None, "attach comes first"
-            entries = self._log.read(place.lsn)
-            at = 1 + 2 * place.payload
-            found = decode_parts(entries[at], entries[at + 1])
-            self.cache.keep_cold(place.lsn, place.payload, found)
+            found = self._read(place)
         return found.slice(place.row, place.length)
+
+    def _read(self, place: Place) -> Batch:
+        """Read a payload from the journal, and those behind it, which are likely to be wanted next."""
+        assert self._log is not None, "attach comes first"
+        wanted: Batch | None = None
+        for lsn, entries in self._log.read(place.lsn, READ_AHEAD_BYTES):
+            for number in range((len(entries) - 1) // 2):
+                if lsn == place.lsn or (lsn, number) not in self.cache:
+                    batch = decode_parts(entries[1 + 2 * number], bytes(entries[2 + 2 * number]))
+                    self.cache.keep_cold(lsn, number, batch)
+                    if (lsn, number) == (place.lsn, place.payload):
+                        wanted = batch
+        assert wanted is not None, "the index points to payloads that are there"
+        return wanted
 
 
 def refused(error: Any) -> bool:

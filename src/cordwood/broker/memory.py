@@ -1,6 +1,6 @@
 """A journal without a disk: for tests, notebooks, and whoever says `--memory`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from cordwood.errors import Refused
 from cordwood.machine.disk import Buffer
@@ -23,12 +23,12 @@ class MemoryLog:
         self.end += 1
         return self.end - 1
 
-    def read(self, lsn: int) -> list[memoryview]:
-        """Return the entries of a frame."""
+    def read(self, lsn: int, most_bytes: int) -> Iterator[tuple[int, list[memoryview]]]:
+        """Yield a frame; here nothing is gained by reading ahead."""
         found = self._frames.get(lsn)
         if found is None:
             raise Refused(f"LSN {lsn} is gone; the log begins at {self._first}")
-        return found
+        yield lsn, found
 
     def release(self, lsn: int) -> None:
         """Let the frames below `lsn` go."""

@@ -14,7 +14,7 @@ from cordwood.broker.topics import Topics
 from cordwood.errors import NotFound, Refused
 from cordwood.machine.clock import Clock
 from cordwood.record import sizes
-from cordwood.wire.run import Run
+from cordwood.wire.run import Run, coalesce
 
 MOST_READERS = 10_000  # of one topic
 
@@ -78,10 +78,10 @@ class Reads:
                 rows = rows if runs else max(1, rows)
                 if rows:
                     runs.append(Run(batch.slice(0, rows), number, place.first))
-                return Page(runs, place.first + rows)
+                return Page(coalesce(runs), place.first + rows)
             runs.append(Run(batch, number, place.first))
             most_bytes -= size
-        return Page(runs, max(offset, end))
+        return Page(coalesce(runs), max(offset, end))
 
     def watch(self, topic: str, call: Callable[[], None]) -> Callable[[], None]:
         """Have `call` called whenever a topic got visible messages, or went; what is returned ends that."""

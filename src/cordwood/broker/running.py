@@ -9,7 +9,7 @@ What came in one turn of the loop is committed together. While the thread syncs,
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random, SystemRandom
 
@@ -98,12 +98,12 @@ class Running:
         self.touch()
         return lsn
 
-    def read(self, lsn: int) -> list[memoryview]:
-        """Return the entries of a durable frame."""
+    def read(self, lsn: int, most_bytes: int) -> Iterator[tuple[int, list[memoryview]]]:
+        """Yield a durable frame and those behind it, about this many bytes; each is valid until the next."""
         if self._log is not None:
-            return self._log.read(lsn)
+            return self._log.read(lsn, most_bytes)
         assert self._journal is not None
-        return self._journal.read(lsn)
+        return self._journal.read_ahead(lsn, most_bytes)
 
     def _release(self, lsn: int) -> None:
         if self._log is not None:

@@ -335,6 +335,15 @@ class Journal:
                 return entries
         raise Refused(f"LSN {lsn} holds no entries")
 
+    def read_ahead(self, lsn: Lsn, most_bytes: int) -> Iterator[tuple[Lsn, list[memoryview]]]:
+        """Yield the synced frame `lsn` and those behind it, until they have about this many bytes together."""
+        size = 0
+        for number, entries in self.frames(lsn):
+            yield number, entries
+            size += HEADER_BYTES + sum(map(len, entries))
+            if size >= most_bytes:
+                return
+
     def frames(self, start: Lsn, end: Lsn | None = None) -> Iterator[tuple[Lsn, list[memoryview]]]:
         """Yield (LSN, entries) of the synced frames from `start` to `end`, oldest first.
 
