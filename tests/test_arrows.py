@@ -22,8 +22,10 @@ ARROWS = {
     "server": {"broker", "wire", "record", "partition", "http", "settings", "errors", "machine", "journal", ""},
     "client": {"wire", "record", "partition", "errors"},
     "aio": {"client"},
-    "drills": {"journal", "machine", "sim", "errors"},
-    "cli": {"journal", "machine", "errors", ""},
+    "embedding": {"server", "settings", "errors"},
+    "fixture": {"embedding"},
+    "drills": {"broker", "journal", "machine", "sim", "wire", "record", "settings", "errors"},
+    "cli": {"broker", "server", "client", "journal", "machine", "settings", "errors", ""},
     "__main__": {"cli"},
 }
 

@@ -103,8 +103,7 @@ def summary(batch: Batch) -> tuple[int, int]:
     names = batch.schema.names
     for name in ("key", "value"):
         if name in names:
-            offsets = _offsets(batch.column(name))
-            total += int(offsets[rows]) - int(offsets[0])
+            total += batch.column(name).total_values_length
     if "headers" in names:
         column = batch.column("headers")
         starts = _offsets(column)

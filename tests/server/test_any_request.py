@@ -1,4 +1,4 @@
-"""Whatever the OpenAPI document allows, and much that it does not, is asked: no 5xx, no status that is not documented."""
+"""Whatever the OpenAPI document allows, and much that it does not: no 5xx, no status that is not documented."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -121,10 +121,13 @@ class Broker:
             self._producing.refuse_gathered(error)
 
     def _send(self) -> None:
-        for topic, partition in self._ledger.fresh:
-            self._dispatch.wake(topic, partition)
-        self._ledger.fresh.clear()
-        self._dispatch.run()
+        while True:
+            for topic, partition in self._ledger.fresh:
+                self._dispatch.wake(topic, partition)
+            self._ledger.fresh.clear()
+            self._dispatch.run()
+            if not self._ledger.fresh:  # a dead letter may be what somebody else waits for
+                return
 
     def tick(self) -> None:
         """Do what is due."""

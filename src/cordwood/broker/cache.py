@@ -23,13 +23,11 @@ class Cache:
         self._cold_bytes = 0
         self.bytes = 0
 
-    def keep(self, lsn: int, payload: int, batch: Batch) -> int:
-        """Keep a payload that was appended just now; return its bytes."""
-        size = int(batch.nbytes)
+    def keep(self, lsn: int, payload: int, batch: Batch, size: int) -> None:
+        """Keep a payload, of so many bytes, that was appended just now."""
         self._new[(lsn, payload)] = batch
         self._order.append((lsn, payload, size))
         self.bytes += size
-        return size
 
     def keep_cold(self, lsn: int, payload: int, batch: Batch) -> None:
         """Keep a payload that was read from the disk, for whoever wants the rest of it next."""

@@ -102,9 +102,12 @@ class Ledger:
         """Append a frame and make it true in here; return its LSN. What it raises, nothing came of."""
         self.check_writable()
         assert self._log is not None, "attach comes first"
-        lsn = self._log.append(ops.pack(facts, payloads), reserve=reserve)
+        entries = ops.pack(facts, payloads)
+        lsn = self._log.append(entries, reserve=reserve)
         for number, payload in enumerate(payloads):
-            self.written_bytes += self.cache.keep(lsn, number, payload)
+            size = len(entries[2 + 2 * number])
+            self.cache.keep(lsn, number, payload, size)
+            self.written_bytes += size
         self.state.apply(lsn, facts)
         self.end = lsn + 1
         for op in facts:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import structs
 
 from cordwood import partition as partitions
 from cordwood.broker import names, ops
@@ -88,8 +89,24 @@ class Producing:
         asked = message.partition
         if isinstance(asked, int) and asked >= len(topic.partitions):
             raise Refused(f"the topic has partitions 0 to {len(topic.partitions) - 1}, not {asked}")
+        if qos == 0:
+            # It is accepted, and that is all the sender wants to know; so its partition is chosen here.
+            place = asked if isinstance(asked, int) else self._place(topic, message)
+            message = structs.replace(message, partition=place)
+            then(Sent(name, place, None))
         self.gathered_bytes += size
         self._gathered.setdefault(topic, []).append((message, then, qos))
+
+    def _place(self, topic: Topic, message: Message) -> int:
+        """Return the partition of one message that names none."""
+        count = len(topic.partitions)
+        if isinstance(message.key, str):
+            return partitions.of_key(message.key.encode(), count)
+        if isinstance(message.key_base64, bytes):
+            return partitions.of_key(message.key_base64, count)
+        turn = self._turns.get(topic.name, 0)
+        self._turns[topic.name] = (turn + 1) % count
+        return turn % count
 
     @property
     def waiting(self) -> bool:
@@ -120,9 +137,7 @@ class Producing:
         for then, sent, qos in replies:
             if isinstance(sent, Limited):
                 self._counts.rejected(sent.reason)
-            if qos == 0 and isinstance(sent, Sent):
-                then(Sent(sent.topic, sent.partition, None))
-            else:
+            if qos != 0:
                 self._ledger.reply(then, sent, size)
                 size = 0
 
@@ -131,8 +146,9 @@ class Producing:
         waiting, self._gathered = self._gathered, {}
         self.gathered_bytes = 0
         for messages in waiting.values():
-            for _, then, _ in messages:
-                then(error)
+            for _, then, qos in messages:
+                if qos != 0:
+                    then(error)
 
     def _plan(
         self,

@@ -214,9 +214,9 @@ class State:
         gone = self.topics.pop(op.topic)
         for writer in self.writers.values():
             for key, parts in list(writer.stages.items()):
-                left = [part for part in parts if part.topic_id != gone.id]
-                if len(left) < len(parts):
-                    writer.stages[key] = left
+                writer.stages[key] = [part for part in parts if part.topic_id != gone.id]
+                if not writer.stages[key]:
+                    del writer.stages[key]  # nothing is staged: what a snapshot says, too
 
     def _trimmed(self, lsn: int, op: ops.Trimmed) -> None:
         topic = self.topics[op.topic]

@@ -209,7 +209,7 @@ class Committer:
         if journal.synced == journal.written and journal.mark() is not None:
             journal.commit()
             self._tell()
-        else:
+        elif not self._stopping:  # whoever stops says so before it wakes this thread
             self._work.wait()
         self._dozing = False
 

@@ -74,6 +74,8 @@ class Fault(Exception):
         self.reason = reason
 
 
+_others = attrgetter("headers", "partition", "timestamp", "deliver_at", "delay_ms", "expires_at", "key_base64")
+_NONE_OF_THEM = (UNSET,) * 7
 _UNBOUNDED = Limits(1 << 62, 1 << 62, 1 << 62, 1 << 62, 1 << 62)
 REPEATED = "a field or a header comes twice"
 _text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
@@ -140,16 +142,12 @@ def gathered(messages: Sequence[Message], now_ms: int) -> Records:
 
     Most have a value and perhaps a key and nothing else; for them this takes a tenth of the time of `records`.
     """
-    for name in ("headers", "partition", "timestamp", "deliver_at", "delay_ms", "expires_at"):
-        column = list(map(attrgetter(name), messages))
-        if column.count(UNSET) != len(column):
-            return records(messages, now_ms, _UNBOUNDED)
+    if any(others != _NONE_OF_THEM for others in map(_others, messages)):
+        return records(messages, now_ms, _UNBOUNDED)
     columns: dict[str, Any] = {"value": _values(messages)}
-    keys, coded = _column(messages, "key"), _column(messages, "key_base64")
-    if keys and coded:
-        keys = [other if one is None else one for one, other in zip(keys, coded, strict=True)]
-    if keys or coded:
-        columns["key"] = _binary(keys or coded or [])
+    keys = [None if message.key is UNSET else message.key for message in messages]
+    if keys.count(None) < len(keys):
+        columns["key"] = _binary(keys)
     now = pa.py_buffer(np.full(len(messages), now_ms * 1000, np.int64))
     columns["timestamp"] = pa.Array.from_buffers(TIME, len(messages), [None, now], 0)
     return Records(assemble(columns))

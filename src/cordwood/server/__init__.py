@@ -1,0 +1,17 @@
+"""The broker's HTTP face: translate, call the broker, translate back.
+
+request ──▶ routes ──▶ parameters ──▶ broker.…(then) ──▶ … durable … ──▶ then ──▶ response
+
+desk         what every route has at hand: the broker, limits, names for owners, threads for large bodies
+route        one method and path, what it takes and what it answers; the table of all of them
+parameters   the query and the JSON body, read as one value
+places       where a group or a reader begins
+terms        settings of a topic or a group
+formats      JSON, NDJSON or Arrow: which one came, which one is wanted
+refusals     errors as answers
+limits       how much one request may hold
+
+topics, produce, staging, lease, consume, settle, groups, reads, readers, about    the routes, by noun
+openapi, page, metrics, config    the descriptions
+app, logs    a broker behind its port, and what it says about itself
+"""

@@ -1,0 +1,61 @@
+"""The broker about itself: health, version, settings, metrics."""
+
+import platform
+from typing import Any
+
+from msgspec import Struct
+
+from cordwood import __version__
+from cordwood.http.request import Request
+from cordwood.http.response import Response
+from cordwood.server import config, metrics
+from cordwood.server.desk import Desk, as_json
+from cordwood.server.refusals import refused
+from cordwood.server.route import Route, json, only_names
+
+
+class Health(Struct, frozen=True):
+    """The broker takes messages."""
+
+    status: str
+
+
+class Version(Struct, frozen=True):
+    """What runs, and since when."""
+
+    version: str
+    python: str
+    started_at: int
+
+
+def healthz(desk: Desk, request: Request) -> Response:
+    """Say whether the broker takes messages."""
+    only_names(request)
+    failure = desk.broker.failure
+    return as_json(Health("ok")) if failure is None else refused(failure, status="failed")
+
+
+def version(desk: Desk, request: Request) -> Response:
+    """Say what runs."""
+    only_names(request)
+    return as_json(Version(__version__, platform.python_version(), desk.running.started_ms))
+
+
+def show_config(desk: Desk, request: Request) -> Response:
+    """Show the settings in force."""
+    only_names(request)
+    return as_json(config.in_force(desk.running))
+
+
+def show_metrics(desk: Desk, request: Request) -> Response:
+    """Show what happened and how things stand."""
+    only_names(request)
+    return Response(200, metrics.text(desk), metrics.CONTENT_TYPE)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "/v1/healthz", "Whether the broker takes messages", healthz, {200: json(Health)}),
+    Route("GET", "/v1/version", "What runs", version, {200: json(Version)}),
+    Route("GET", "/v1/config", "The settings in force", show_config, {200: json(dict[str, Any])}),
+    Route("GET", "/metrics", "Prometheus metrics", show_metrics, {200: {"text/plain": str}}),
+)

@@ -1,0 +1,40 @@
+"""The settings in force, as they may be shown: secrets masked, and what the sync mode means for what is seen."""
+
+import re
+from dataclasses import fields
+from typing import Any
+
+from cordwood.broker.running import Running
+from cordwood.settings import Settings
+
+MASK = "***"
+
+_SECRET = re.compile(r"token|secret|password|credential|(?:^|_)key(?:$|_)", re.IGNORECASE)
+_USER = re.compile(r"(?<=://)[^/?#]*@")
+_VALUE = re.compile(r"(?<==)[^&#]*")
+
+# What a reply rests on, and what a consumer or reader may see.
+_SHOWS = {"always": "synced", "interval": "synced", "never": "written"}
+
+
+def in_force(running: Running) -> dict[str, Any]:
+    """Return every setting with its value, and what follows from them."""
+    settings = running.settings
+    shown = {found.name: masked(found.name, getattr(settings, found.name)) for found in fields(Settings)}
+    return {
+        **shown,
+        "memory": running.memory,
+        "durability": running.durability,
+        "shows": "accepted" if running.memory else _SHOWS[settings.sync],
+    }
+
+
+def masked(name: str, value: Any) -> Any:
+    """Return a setting's value without what is secret in it: a user in a URL, and whatever its query says."""
+    if not isinstance(value, str) or not value:
+        return value
+    if _SECRET.search(name):
+        return MASK
+    value = _USER.sub(f"{MASK}@", value)
+    address, mark, query = value.partition("?")
+    return address + mark + _VALUE.sub(MASK, query)

@@ -1,0 +1,103 @@
+"""One method and path, what it takes and what it answers; and the table that finds it.
+
+    /v1/groups/{topic}/{group}/seek    with and without /v1; %2F inside a name is a part of it
+
+The hot routes have no names in their path and are found by its bytes; all others by their segments.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from cordwood.http.refusal import Refusal
+from cordwood.http.request import Request
+from cordwood.http.response import Response
+from cordwood.http.stream import Stream
+from cordwood.server.desk import Desk
+from cordwood.server.formats import JSON
+from cordwood.server.parameters import Nothing, Parameters
+
+Answer = Response | Stream | Awaitable[Response | Stream]
+Act = Callable[..., Answer]  # (desk, request, *names in the path)
+
+NO_PARAMETERS = Parameters(Nothing)
+
+
+def only_names(request: Request) -> None:
+    """Refuse parameters where the path says all there is to say."""
+    if b"?" in request.target or request.body:
+        NO_PARAMETERS.read(request)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route, as it is served and as it is described.
+
+    `answers`: what each good status brings, by format. `refusals`: further statuses than those that any request may
+    get. `messages`: the body is messages to produce, so that parameters come only in the query. `headers`: of its
+    good answers.
+    """
+
+    method: str
+    path: str
+    summary: str
+    act: Act
+    answers: Mapping[int, Mapping[str, Any]]
+    parameters: Parameters[Any] = field(default=NO_PARAMETERS)
+    refusals: tuple[int, ...] = ()
+    messages: bool = False
+    headers: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The segments of the path, without the version."""
+        return tuple(part for part in self.path.split("/")[1:] if part != "v1")
+
+
+def json(answer: Any) -> dict[str, Any]:
+    """Return what an answer in JSON brings."""
+    return {JSON: answer}
+
+
+class Table:
+    """All routes, bound to one desk."""
+
+    def __init__(self, routes: Iterable[Route], desk: Desk):
+        self.hot: dict[tuple[str, bytes], Callable[[Request], Answer]] = {}
+        self._shapes: dict[tuple[str, ...], dict[str, Callable[..., Answer]]] = {}
+        for route in routes:
+            act = partial(route.act, desk)
+            methods = ("GET", "HEAD") if route.method == "GET" else (route.method,)
+            shape = tuple("" if part.startswith("{") else part for part in route.parts)
+            for method in methods:
+                assert method not in self._shapes.get(shape, {}), f"two routes for {method} {route.path}"
+                self._shapes.setdefault(shape, {})[method] = act
+                if "" not in shape:
+                    path = "/".join(shape).encode()
+                    self.hot[(method, b"/" + path)] = self.hot[(method, b"/v1/" + path)] = act
+
+    def find(self, request: Request) -> Callable[[Request], Answer]:
+        """Return what answers a request; raise Refusal, 404 or 405, when there is nothing."""
+        segments = request.segments
+        if segments[:1] == ("v1",):
+            segments = segments[1:]
+        acts, names = self._match(segments)
+        if acts is None:
+            raise Refusal(404, f"There is nothing at {request.path[:200]}; /docs shows what there is.")
+        act = acts.get(request.method)
+        if act is None:
+            allowed = ", ".join(sorted(acts))
+            raise Refusal(
+                405, f"This path is for {allowed}, not for {request.method}.", headers=(("Allow", allowed),)
+            )
+        return (lambda request: act(request, *names)) if names else act
+
+    def _match(self, segments: tuple[str, ...]) -> tuple[dict[str, Callable[..., Answer]] | None, tuple[str, ...]]:
+        """Return the acts of a path by method, and the names in it."""
+        for shape, acts in self._shapes.items():
+            if len(shape) == len(segments) and all(
+                not part or part == segment for part, segment in zip(shape, segments, strict=True)
+            ):
+                return acts, tuple(segment for part, segment in zip(shape, segments, strict=True) if not part)
+        return None, ()

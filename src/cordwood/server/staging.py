@@ -1,0 +1,132 @@
+"""Atomic over requests: messages are staged by tasks, and one publish makes the chosen ones visible."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from cordwood.broker.staging import Published
+from cordwood.errors import Refused
+from cordwood.http.request import Request
+from cordwood.http.response import Response
+from cordwood.server import formats
+from cordwood.server.desk import ASIDE_BYTES, Desk, Then, as_json
+from cordwood.server.parameters import Parameters
+from cordwood.server.produce import Partition, placed, read_body, topic_of
+from cordwood.server.refusals import answering
+from cordwood.server.route import Answer, Route, json
+from cordwood.wire.message import Name, Number
+from cordwood.wire.produce import Produce
+
+Task = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class Stage(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who stages the messages of the body, and for which batch."""
+
+    writer: Name
+    batch: Number
+    task: Task = 0
+    attempt: Task = 0
+    sequence: Annotated[Number, Meta(description="how many requests this attempt staged before")] | None = None
+    topic: str | None = None
+    partition: Partition | None = None
+
+
+class Staged(Struct, frozen=True):
+    """How many requests this attempt has staged, and how many messages were in this one."""
+
+    staged: int
+    count: int
+
+
+class Publish(Struct, frozen=True, forbid_unknown_fields=True):
+    """The batch to make visible. Without `tasks`, the highest attempt of each staged task."""
+
+    writer: Name
+    batch: Number
+    tasks: Annotated[list[tuple[Task, Task]], Meta(description="[task, attempt], …")] | None = None
+
+
+class PublishedRun(Struct, frozen=True):
+    """Messages of one partition that became visible."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    count: int
+
+
+class PublishedBatch(Struct, frozen=True):
+    """Where a batch is; `duplicate` when it was published before."""
+
+    results: list[PublishedRun]
+    duplicate: bool
+
+
+_stage = Parameters(Stage)
+_publish = Parameters(Publish)
+
+
+@answering
+async def stage(desk: Desk, request: Request) -> Response:
+    """Keep messages for a later publish."""
+    asked = _stage.convert(request.query)
+    kind = formats.taken(request)
+    body = request.body
+    if len(body) > ASIDE_BYTES:
+        found: Produce = await desk.aside(len(body), read_body, desk, kind, body)
+    else:
+        found = read_body(desk, kind, body)
+    if (found.producer_id, found.epoch, found.sequence, found.idempotency_keys) != (None, None, None, None):
+        raise Refused("staged messages have no producer numbers and no idempotency keys; the batch says it all")
+    if found.qos == 0:
+        raise Refused("staged messages are on disk before the answer; qos is 1")
+    topic = topic_of(asked.topic, found)
+    records = placed(found.records, asked.partition)
+
+    def call(then: Then) -> None:
+        desk.broker.stage(
+            topic,
+            records,
+            then,
+            writer=asked.writer,
+            batch=asked.batch,
+            task=asked.task,
+            attempt=asked.attempt,
+            sequence=asked.sequence,
+        )
+
+    return await desk.ask(call, lambda staged: as_json(Staged(staged, len(records))))
+
+
+def publish(desk: Desk, request: Request) -> Answer:
+    """Make what was staged visible, all together."""
+    asked = _publish.read(request)
+
+    def render(found: Published) -> Response:
+        return as_json(PublishedBatch([PublishedRun(*run) for run in found.results], found.duplicate))
+
+    return desk.ask(lambda then: desk.broker.publish(asked.writer, asked.batch, asked.tasks, then), render)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST",
+        "/v1/stage",
+        "Keep messages for a later publish",
+        stage,
+        {200: json(Staged)},
+        _stage,
+        refusals=(404, 409, 507),
+        messages=True,
+    ),
+    Route(
+        "POST",
+        "/v1/publish",
+        "Make a staged batch visible",
+        publish,
+        {200: json(PublishedBatch)},
+        _publish,
+        refusals=(409, 507),
+    ),
+)

@@ -1,0 +1,129 @@
+"""Topics: listed, made, shown, set, deleted; and the swap of a run of objects for one."""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from cordwood.broker.topics import TopicInfo, TopicLine
+from cordwood.errors import Conflict
+from cordwood.http.request import Request
+from cordwood.http.response import Response
+from cordwood.server.desk import Desk, Then, as_json, nothing
+from cordwood.server.parameters import Parameters
+from cordwood.server.places import Offset
+from cordwood.server.refusals import answering
+from cordwood.server.route import Answer, Route, json, only_names
+from cordwood.server.terms import TopicSettings, about, given
+
+
+class TopicList(Struct, frozen=True):
+    """All topics, by name."""
+
+    topics: list[TopicLine]
+
+
+class NewTopic(TopicSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A topic to make."""
+
+    name: str
+    partitions: Annotated[int, about("partitions")] | None = None
+
+
+class TopicChanges(TopicSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings to change. The number of partitions is fixed: only the one that is there is accepted."""
+
+    partitions: int | UnsetType = UNSET
+
+
+class Replace(Struct, frozen=True, forbid_unknown_fields=True):
+    """The swap of a run of objects for one that holds exactly their messages."""
+
+    partition: Offset
+    objects: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=1024)]], Meta(min_length=1, max_length=10_000)
+    ]
+    replacement: Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+_new = Parameters(NewTopic)
+_changes = Parameters(TopicChanges)
+_replace = Parameters(Replace)
+
+
+def index(desk: Desk, request: Request) -> Answer:
+    """Answer with all topics."""
+    only_names(request)
+    return desk.ask(desk.broker.topics, lambda lines: as_json(TopicList(lines)))
+
+
+def create(desk: Desk, request: Request) -> Answer:
+    """Make a topic: 201; 200 if the same one is there."""
+    asked = _new.read(request)
+    settings = {name: value for name, value in given(asked, "name", "partitions").items() if value is not None}
+
+    def call(then: Then) -> None:
+        desk.broker.create_topic(asked.name, asked.partitions, settings, then)
+
+    return desk.ask(call, _made)
+
+
+def _made(result: tuple[bool, TopicInfo]) -> Response:
+    new, info = result
+    return as_json(info)._replace(status=201 if new else 200)
+
+
+def show(desk: Desk, request: Request, topic: str) -> Answer:
+    """Answer with one topic as it is."""
+    only_names(request)
+    return desk.ask(lambda then: desk.broker.topic(topic, then))
+
+
+def change(desk: Desk, request: Request, topic: str) -> Answer:
+    """Change settings of a topic."""
+    changes = given(_changes.read(request))
+    return desk.ask(lambda then: desk.broker.set_topic(topic, changes, then))
+
+
+def delete(desk: Desk, request: Request, topic: str) -> Answer:
+    """Delete a topic with all it has."""
+    only_names(request)
+    return desk.ask(lambda then: desk.broker.delete_topic(topic, then), nothing)
+
+
+@answering
+async def replace(desk: Desk, request: Request, topic: str) -> Response:
+    """Swap a run of objects for one. Nothing is in a tier yet, so there is nothing to swap."""
+    asked = _replace.read(request)
+    info: TopicInfo = await desk.result(lambda then: desk.broker.topic(topic, then))
+    partition = next((found for found in info.partitions if found.partition == asked.partition), None)
+    raise Conflict(
+        f"no objects of partition {asked.partition} of {topic!r} are in a tier, so none can be replaced",
+        tiered_offset=0 if partition is None else partition.tiered_offset,
+    )
+
+
+_SHOWN: dict[int, Any] = {200: json(TopicInfo)}
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "/v1/topics", "All topics", index, {200: json(TopicList)}),
+    Route(
+        "POST",
+        "/v1/topics",
+        "Make a topic",
+        create,
+        {201: json(TopicInfo), 200: json(TopicInfo)},
+        _new,
+        refusals=(409, 507),
+    ),
+    Route("GET", "/v1/topics/{topic}", "One topic", show, _SHOWN, refusals=(404,)),
+    Route("PATCH", "/v1/topics/{topic}", "Set a topic", change, _SHOWN, _changes, refusals=(404, 409, 507)),
+    Route("DELETE", "/v1/topics/{topic}", "Delete a topic", delete, {204: {}}, refusals=(404, 507)),
+    Route(
+        "POST",
+        "/v1/topics/{topic}/replace",
+        "Swap a run of objects for one",
+        replace,
+        {},
+        _replace,
+        refusals=(404, 409),
+    ),
+)
