@@ -61,6 +61,9 @@ _BITS = {"key": 1, "headers": 2, "deliver_at": 4, "expires_at": 8}
 _SCHEMAS = tuple(pa.schema([f for f in FULL if _BITS.get(f.name, 16) & (bits | 16)]) for bits in range(16))
 _HEAD = struct.Struct("<4sB3s")
 _MAGIC = b"CWR1"
+_MANY = 1 << 16  # rows
+_ZEROS = pa.py_buffer(bytes(8 * _MANY + 8))
+_NO_PAIRS = pa.array([], pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 _WIDE = frozenset((pa.large_binary().id, pa.large_string().id))
 _VIEWS = frozenset((pa.binary_view().id, pa.string_view().id))
 
@@ -188,8 +191,22 @@ def _with_columns(batch: Batch, schema: Any) -> Batch:
     if batch.schema.equals(schema):
         return batch
     have = dict(zip(batch.schema.names, batch.columns, strict=True))
-    columns = [have[f.name] if f.name in have else pa.nulls(batch.num_rows, f.type) for f in schema]
+    rows = batch.num_rows
+    columns = [have[f.name] if f.name in have else _nulls(f.type, rows) for f in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _nulls(kind: Any, rows: int) -> Column:
+    """Return nulls whose buffers are parts of one that is always there: to make and clear them anew costs more."""
+    if rows > _MANY:
+        return pa.nulls(rows, kind)
+    valid = _ZEROS.slice(0, (rows + 7) // 8)
+    if kind.id == TIME.id:
+        return pa.Array.from_buffers(kind, rows, [valid, _ZEROS.slice(0, 8 * rows)], rows)
+    starts = _ZEROS.slice(0, 4 * rows + 4)
+    if kind.id == HEADERS.id:
+        return pa.Array.from_buffers(kind, rows, [valid, starts], rows, children=[_NO_PAIRS])
+    return pa.Array.from_buffers(kind, rows, [valid, starts, _ZEROS.slice(0, 0)], rows)
 
 
 def _offsets(column: Column) -> npt.NDArray[Any]:

@@ -28,6 +28,7 @@ _NUMBERS = [
     pa.field("attempts", pa.int32(), nullable=False),
 ]
 OUT = pa.schema([*_NUMBERS, *FULL])
+_MANY = 1 << 14
 HEAD = OUT.serialize().to_pybytes()  # opens every stream out, before the first message is there
 END = b"\xff\xff\xff\xff\0\0\0\0"  # says that the stream was not cut
 
@@ -91,13 +92,22 @@ def write(run: Run) -> Any:
 def out_batch(run: Run) -> Batch:
     """Return a run with its numbers as columns, in the schema `OUT`."""
     rows = run.batch.num_rows
+    offsets = pa.py_buffer(np.arange(run.first_offset, run.first_offset + rows, dtype=np.int64))
     numbers = [
-        pa.array(np.full(rows, run.partition, np.int32)),
-        pa.array(np.arange(run.first_offset, run.first_offset + rows, dtype=np.int64)),
-        pa.array(
-            np.full(rows, run.attempts, np.int32)
-            if isinstance(run.attempts, int)
-            else np.asarray(run.attempts, np.int32)
-        ),
+        _same(run.partition, rows),
+        pa.Array.from_buffers(pa.int64(), rows, [None, offsets], 0),
+        _same(run.attempts, rows) if isinstance(run.attempts, int) else pa.array(run.attempts, pa.int32()),
     ]
     return pa.RecordBatch.from_arrays([*numbers, *widen(run.batch).columns], schema=OUT)
+
+
+def _same(number: int, rows: int) -> Any:
+    """Return a column with one number in every row; most are asked for again and again."""
+    if rows <= _MANY:
+        return _many(number).slice(0, rows)
+    return pa.array(np.full(rows, number, np.int32))
+
+
+@lru_cache(maxsize=256)
+def _many(number: int) -> Any:
+    return pa.array(np.full(_MANY, number, np.int32))
