@@ -202,6 +202,7 @@ class Connection(asyncio.BufferedProtocol):
         never see why.
         """
         response = refusal.response()
+        assert not isinstance(response.body, tuple), "a refusal is short"
         self._transport.write(b"".join((encode_head(response, CLOSES), response.body)))
         if self._transport.can_write_eof():
             self._transport.write_eof()

@@ -163,6 +163,8 @@ class Exchange:
         body = response.body
         if request.method == "HEAD" or not body:
             self.transport.write(head)
+        elif isinstance(body, tuple):
+            self.transport.writelines((head, *body))
         elif len(body) <= COPIED_BYTES:
             self.transport.write(b"".join((head, body)))
         else:

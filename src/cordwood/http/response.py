@@ -25,13 +25,13 @@ _BODILESS = frozenset({204, 304})
 
 
 class Response(NamedTuple):
-    """One whole answer. `body` is bytes or a view of single bytes; it is not copied when it is large.
+    """One whole answer. `body` is bytes, a view of single bytes, or several of them; large ones are not copied.
 
     A tuple and not a dataclass, because one is made for every request: it costs a third.
     """
 
     status: int = 200
-    body: Body = b""
+    body: Body | tuple[Body, ...] = b""
     content_type: str = JSON
     headers: Headers = ()
 
@@ -45,7 +45,8 @@ def encode_head(response: Response, connection: bytes = STAYS) -> bytes:
     if status in _BODILESS:
         assert not body, f"a {status} has no body"
         return start + b"\r\n"
-    return b"%bContent-Length: %d\r\n\r\n" % (start, len(body))
+    length = sum(map(len, body)) if isinstance(body, tuple) else len(body)
+    return b"%bContent-Length: %d\r\n\r\n" % (start, length)
 
 
 def encode_stream_head(

@@ -84,10 +84,14 @@ def encode(kind: str, run: Run) -> Any:
     return arrow.write(run) if kind == ARROW else ndjson.write(run)
 
 
+def pieces(runs: Sequence[Run]) -> tuple[Any, ...]:
+    """Return runs as the pieces of one whole Arrow stream; they are large, and need not be copied into one."""
+    return arrow.HEAD, *(memoryview(arrow.write(run)) for run in runs), arrow.END
+
+
 def whole(kind: str, runs: Sequence[Run]) -> bytes:
     """Return runs as one whole body of this format."""
-    if kind == ARROW:
-        return b"".join((arrow.HEAD, *map(arrow.write, runs), arrow.END))
+    assert kind != ARROW, "an Arrow stream is sent in pieces"
     if kind == NDJSON:
         return b"".join(map(ndjson.write, runs))
     return b'{"messages":' + _encoder.encode([row for run in runs for row in ndjson.rows(run)]) + b"}"

@@ -121,9 +121,11 @@ def _ignore(result: Any) -> None:
     """There is nobody to tell. What could not be given back comes back when its lease runs out."""
 
 
-async def encoded(kind: str, runs: list[Run]) -> bytes:
+async def encoded(kind: str, runs: list[Run]) -> Any:
     """Return runs as one body; the loop is let go while there is much text to make."""
-    if kind == ARROW or sum(run.batch.num_rows for run in runs) <= TEXT_ROWS:
+    if kind == ARROW:
+        return formats.pieces(runs)
+    if sum(run.batch.num_rows for run in runs) <= TEXT_ROWS:
         return formats.whole(kind, runs)
     parts = []
     for run in runs:
