@@ -1,0 +1,98 @@
+"""A broker as its users run it: `cordwood serve` in a process of its own, on a free loopback port."""
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.peers.peer import Missing
+
+START_SECONDS = 30
+STOP_SECONDS = 30
+
+
+class Service:
+    """A running broker. `endpoint` is its URL, `port` is in it."""
+
+    def __init__(self, directory: Path, *options: str):
+        """Start it on this directory's disk, every message synced, and return when it listens."""
+        self._log = directory / "broker.log"
+        command = [sys.executable, "-m", "cordwood", "serve", "--data", str(directory / "data")]
+        with open(self._log, "wb") as log:
+            self.process = subprocess.Popen(
+                [*command, "--port", "0", "--sync", "always", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            self.endpoint, self.port = self._address()
+        except BaseException:
+            self.stop()
+            raise
+        self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | bytes = b"", accept: str = "*/*") -> bytes:
+        """Send a request, JSON unless it is encoded already, and return the reply's body."""
+        encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", "Accept": accept}
+        self._connection.request(method, path, encoded, headers)
+        reply = self._connection.getresponse()
+        answer = reply.read()
+        if reply.status >= 300:
+            raise RuntimeError(f"{method} {path}: {reply.status} {answer.decode(errors='replace')}")
+        return answer
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        self.ask("POST", "/v1/topics", {"name": name, "partitions": partitions})
+
+    def delete_topic(self, name: str) -> None:
+        self.ask("DELETE", f"/v1/topics/{name}")
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has in memory now (VmRSS)."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise LookupError("VmRSS")
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The processor time of all its threads, ever."""
+        words = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def __enter__(self) -> "Service":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _address(self) -> tuple[str, int]:
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until:
+            said = self._log.read_text(errors="replace")
+            if found := re.search(r"http://[^\s/:]+:(\d+)", said):
+                return found[0], int(found[1])
+            if self.process.poll() is not None:
+                lines = said.strip().splitlines() or ["it said nothing"]
+                raise Missing(f"cordwood serve ended with code {self.process.returncode}: {lines[-1]}")
+            time.sleep(0.02)
+        raise Missing(f"cordwood serve did not say where it listens within {START_SECONDS} s")
