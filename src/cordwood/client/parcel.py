@@ -1,0 +1,140 @@
+"""What travels together: a take of rows, split into numbered parcels, one partition each.
+
+    rows ──▶ take ──▶ parcel (partition 0, rows 0 2 5) · parcel (partition 3, rows 1 3 4)
+
+A message is found again by its place in the take: its partition, and its rank among the rows of that partition.
+Both follow from one array that is looked at only when somebody asks.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cordwood.client.page import Rows
+from cordwood.errors import CordwoodError
+from cordwood.record import Batch
+
+BAD = -2  # the partition of rows that cannot be sent
+END = b"\xff\xff\xff\xff\0\0\0\0"
+
+
+class Parcel:
+    """Messages of one partition, sent as one request; settled once, by an offset or by an error.
+
+    `first` is the rank of its first message among the take's of this partition. `sendings` counts how often it was
+    sent with the numbers that it has now.
+    """
+
+    __slots__ = (
+        "batches",
+        "count",
+        "deadline",
+        "divisible",
+        "epoch",
+        "error",
+        "first",
+        "first_offset",
+        "in_flight",
+        "partition",
+        "pieces",
+        "sendings",
+        "sequence",
+        "settled",
+        "size",
+        "take",
+    )
+
+    def __init__(self, take: "Take", partition: int, first: int, batches: list[Batch], *, divisible: bool):
+        self.take = take
+        self.partition = partition
+        self.first = first
+        self.batches = batches
+        self.count = sum(batch.num_rows for batch in batches)
+        self.divisible = divisible
+        self.pieces: list[Any] = []
+        self.size = 0
+        self.epoch = self.sequence = 0
+        self.sendings = 0
+        self.in_flight = False
+        self.deadline = 0.0
+        self.settled = False
+        self.first_offset: int | None = None
+        self.error: CordwoodError | None = None
+
+    def encode(self) -> None:
+        """Make the bytes of the request's body, once; a retry sends the very same."""
+        if not self.pieces:
+            # Many batches are joined here, because the broker would have to, and it has more to do.
+            batch = self.batches[0] if len(self.batches) == 1 else pa.concat_batches(self.batches)
+            self.pieces = [batch.schema.serialize(), batch.serialize(), END]
+            self.size = sum(map(len, self.pieces))
+
+    def halves(self) -> "tuple[Parcel, Parcel] | None":
+        """Return two parcels in place of this one, None when it cannot be parted.
+
+        Together they have its rows, its order and its numbers. A table's batch stays whole; many small ones part.
+        """
+        if len(self.batches) > 1:
+            middle = len(self.batches) // 2
+            parts = [self.batches[:middle], self.batches[middle:]]
+        elif self.divisible and self.count > 1:
+            batch, middle = self.batches[0], self.count // 2
+            parts = [[batch.slice(0, middle)], [batch.slice(middle)]]
+        else:
+            return None
+        one = Parcel(self.take, self.partition, self.first, parts[0], divisible=self.divisible)
+        two = Parcel(self.take, self.partition, self.first + one.count, parts[1], divisible=self.divisible)
+        for half, before in ((one, 0), (two, one.count)):
+            half.epoch, half.sequence, half.deadline = self.epoch, self.sequence + before, self.deadline
+        among = self.take.parcels[self.partition]
+        at = among.index(self)
+        among[at : at + 1] = [one, two]
+        return one, two
+
+
+class Take:
+    """Rows that were taken at once. `parcels` has, for each partition, its parcels in the order of their rows."""
+
+    __slots__ = ("_ranks", "assigned", "parcels", "size", "sources")
+
+    def __init__(self, sources: list[Rows], size: int):
+        self.sources = sources
+        self.size = size
+        self.assigned: npt.NDArray[np.int32] | None = None  # None: all rows are in one partition
+        self.parcels: dict[int, list[Parcel]] = {}
+        self._ranks: npt.NDArray[np.int64] | None = None
+
+    def find(self, index: int) -> tuple[Parcel, int]:
+        """Return the parcel of the take's row `index`, and which of its messages that is."""
+        if self.assigned is None:
+            (among,) = self.parcels.values()
+            rank = index
+        else:
+            among = self.parcels[int(self.assigned[index])]
+            rank = int(self.ranks()[index])
+        for parcel in among:
+            if rank < parcel.first + parcel.count:
+                return parcel, rank - parcel.first
+        raise AssertionError("every row is in a parcel")
+
+    def ranks(self) -> npt.NDArray[np.int64]:
+        """Return, for each row, how many rows of its partition are before it."""
+        if self._ranks is None:
+            assert self.assigned is not None, "in one partition a row's rank is its place"
+            ranks = np.empty(len(self.assigned), np.int64)
+            for number in np.unique(self.assigned):
+                at = self.assigned == number
+                ranks[at] = np.arange(int(at.sum()))
+            self._ranks = ranks
+        return self._ranks
+
+    @property
+    def settled(self) -> bool:
+        """Whether all parcels are."""
+        return all(parcel.settled for among in self.parcels.values() for parcel in among)
+
+    def tell(self) -> int:
+        """Call those who wait for one of these rows, if what they wait for has come; return how many."""
+        return sum(rows.tell() for rows in self.sources)

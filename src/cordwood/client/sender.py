@@ -1,0 +1,267 @@
+"""The thread that moves messages from pages to the broker.
+
+    turn:  give up what is too late ─▶ take rows ─▶ send ─▶ wait for answers, a ring, or the next time to try
+
+It takes what is there as soon as nothing is under way, so a lone message does not wait; while a request is under
+way the next batch gathers, so many callers share few requests; a full batch goes at once, behind the others.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from cordwood.client.bell import Bell
+from cordwood.client.endpoint import Endpoint
+from cordwood.client.future import Future
+from cordwood.client.inlet import Inlet
+from cordwood.client.lane import Lane
+from cordwood.client.packing import pack, refuse
+from cordwood.client.page import Rows
+from cordwood.client.parcel import Parcel, Take
+from cordwood.client.reply import Reply, error_of, retry_after_ms
+from cordwood.client.retry import REFUSED, STORED, Backoff, meaning
+from cordwood.client.survey import Survey
+from cordwood.client.terms import ProducerTerms
+from cordwood.client.wires import Wires
+from cordwood.errors import CordwoodError, Refused, Unavailable
+
+log = logging.getLogger("cordwood.client")
+
+BACKLOG = 4  # parcels that are ready and wait for the wire; more would only take memory
+IDLE_S = 3600.0
+GATHER_S = 0.0002  # a fifth of what one sync takes; a lone caller never waits for it
+_BACKOFF = Backoff(0.1, 5.0)
+
+
+class Sender:
+    """Sends what its inlet holds, until it is closed and all of it is settled."""
+
+    def __init__(
+        self, endpoint: Endpoint, topic: str, terms: ProducerTerms, producer_id: str, epoch: int, *, name_given: bool
+    ):
+        self.bell = Bell()
+        self.inlet = Inlet(Future)
+        self.changed = threading.Condition()  # something was settled, or it ended
+        self.over: BaseException | None = None
+        self.held_bytes = 0  # taken and not settled
+        self._terms, self._topic = terms, topic
+        self._epoch, self._name_given = epoch, name_given
+        self._wires = Wires(endpoint, topic, producer_id, terms.request_timeout_ms / 1000, self.bell)
+        self._lanes: dict[int, Lane] = {}
+        self._takes: set[Take] = set()  # not settled
+        self._sources: list[tuple[Rows, int, int]] = []  # being packed
+        self._survey = Survey(endpoint, topic, terms.request_timeout_ms / 1000, terms.delivery_timeout_ms / 1000)
+        self._turn = random.randrange(1 << 16)  # many producers of one message each must not all begin at partition 0
+        self._rows_since = 0.0
+        self._told = 0  # who waited and was called since the last take
+        self._waiting = self._hurry = 0
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name=f"cordwood-sender-{topic}", daemon=True)
+
+    # Other threads call.
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch in use."""
+        return max([self._epoch, *(lane.epoch for lane in list(self._lanes.values()))])
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes are here."""
+        return self.inlet.bytes + self.held_bytes
+
+    @property
+    def empty(self) -> bool:
+        """Whether everything that was sent is settled."""
+        return not self.inlet.rows and not self._takes
+
+    def wait_until(self, fact: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Return True when `fact()` is true, False after `timeout_s`; raise what the sender ended with."""
+        with self.changed:
+            self._waiting += 1
+            self.bell.ring()
+            try:
+                came = self.changed.wait_for(lambda: fact() or self.over is not None, timeout_s)
+            finally:
+                self._waiting -= 1
+        if self.over is not None and not fact():
+            raise Unavailable(f"the producer has ended: {self.over}")
+        return came
+
+    def flush(self, timeout_s: float | None) -> bool:
+        """Return True when everything is settled, False after `timeout_s`."""
+        self._hurry += 1
+        try:
+            return self.wait_until(lambda: self.empty, timeout_s)
+        finally:
+            self._hurry -= 1
+
+    def close(self) -> None:
+        """Let the thread end when all that is here is settled."""
+        self._closing = True
+        self.bell.ring()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Return when the thread has ended, at the latest after `timeout_s`."""
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+    # The thread does the rest.
+
+    def _run(self) -> None:
+        try:
+            while not (self._closing and self.empty):
+                now = time.monotonic()
+                self._expire(now)
+                self._take(now)
+                self._wires.send(now)
+                self._await(now)
+            self._end(Unavailable("it was closed"))
+        except BaseException as error:  # whoever waits must hear of it, whatever it is
+            log.exception("the producer of %s cannot go on", self._topic)
+            self._end(error)
+
+    def _end(self, error: BaseException) -> None:
+        self.over = error
+        self.inlet.close()
+        self._wires.close()
+        gone = error if isinstance(error, CordwoodError) else Unavailable(f"the producer has ended: {error!r}")
+        for lane in self._lanes.values():
+            self._settled(lane.end(gone))
+        self._refuse_waiting(gone)
+        with self.changed:
+            self.changed.notify_all()
+
+    def _expire(self, now: float) -> None:
+        for lane in self._lanes.values():
+            if lane.queue and not lane.in_flight and lane.queue[0].deadline <= now:
+                after_s = self._terms.delivery_timeout_ms / 1000
+                late = Unavailable(f"the broker did not answer within {after_s:g} s; this may or may not be stored")
+                self._settled(lane.expire(now, late))
+
+    # Rows to lanes
+
+    def _take(self, now: float) -> None:
+        while (rows := self.inlet.rows) and self._ready(rows, now):
+            self._rows_since = 0.0
+            self._gather(rows)
+            try:
+                count = self._survey.partitions(now)
+            except (Refused, Unavailable) as error:
+                self._refuse_waiting(error)
+                return
+            if count is None:
+                return
+            self._sources = sources = self.inlet.take(self._terms.batch_messages, self._terms.batch_bytes)
+            if not sources:
+                return  # claimed and given up again
+            take = pack(sources, count, self._turn, self._terms.batch_messages, self._terms.batch_bytes)
+            self._turn += 1
+            self._takes.add(take)
+            self.held_bytes += take.size
+            self._load(take, now)
+            self._sources = []
+
+    def _gather(self, rows: int) -> None:
+        """Give those who have just been answered a moment to send again, so that they share the next request."""
+        until = time.monotonic() + GATHER_S
+        while rows < self._told and time.monotonic() < until:
+            time.sleep(GATHER_S / 10)
+            rows = self.inlet.rows
+        self._told = 0
+
+    def _ready(self, rows: int, now: float) -> bool:
+        """Say whether rows are taken now."""
+        terms = self._terms
+        if self._survey.again_at > now or self.held_bytes > terms.buffer_bytes:
+            return False
+        if rows >= terms.batch_messages or self.inlet.bytes >= terms.batch_bytes:
+            lanes = [lane for lane in self._lanes.values() if lane.not_before <= now]
+            return sum(len(lane.queue) - lane.in_flight for lane in lanes) < BACKLOG * max(1, len(lanes))
+        if any(lane.queue and lane.not_before <= now for lane in self._lanes.values()):
+            return False
+        if not terms.linger_ms or self._hurry or self._closing:
+            return True
+        self._rows_since = self._rows_since or now
+        return now >= self._rows_since + terms.linger_ms / 1000
+
+    def _load(self, take: Take, now: float) -> None:
+        settled: list[Parcel] = []
+        for number, among in take.parcels.items():
+            lane = self._lanes.get(number)
+            if lane is None and number >= 0:
+                lane = self._lanes[number] = Lane(number, self._epoch, name_given=self._name_given)
+                self._wires.add(lane)
+            for parcel in among:
+                parcel.deadline = now + self._terms.delivery_timeout_ms / 1000
+                if lane is None or lane.over is not None:
+                    parcel.settled, parcel.error = True, parcel.error if lane is None else lane.over
+                    settled.append(parcel)
+                else:
+                    lane.add(parcel)
+        self._settled(settled)
+
+    def _refuse_waiting(self, error: CordwoodError) -> None:
+        waiting, self._sources = self._sources, []
+        while waiting or (waiting := self.inlet.take(1 << 30, 1 << 60)):
+            refuse(waiting, error).tell()
+            waiting = []
+        self._announce()
+
+    # Answers
+
+    def _await(self, now: float) -> None:
+        """Wait for an answer, a ring or the next time to act, and take the answers that came."""
+        # From here on the first row rings. Only then look for rows, or one that comes between is missed.
+        self.bell.sleeping = not self._wires.busy
+        self._wires.wait(now, self._next_time(now), self._answered)
+
+    def _next_time(self, now: float) -> float:
+        rows = self.inlet.rows
+        if (rows and self._ready(rows, now)) or (self._closing and self.empty):
+            return now
+        until = self._wires.next_time(now + IDLE_S)
+        if rows and self._survey.again_at > now:
+            until = min(until, self._survey.again_at)
+        if rows and self._rows_since:
+            until = min(until, self._rows_since + self._terms.linger_ms / 1000)
+        return until
+
+    def _answered(self, lane: Lane, parcel: Parcel, reply: Reply) -> None:
+        what = meaning(reply.status)
+        if what == STORED:
+            found = reply.json()
+            duplicate = bool(found.get("duplicate") or found.get("duplicates"))
+            self._settled(lane.stored(parcel, found["results"][0]["first_offset"], duplicate=duplicate))
+            return
+        error = error_of(reply)
+        settled = lane.failed(parcel, what, error)
+        if what == REFUSED:
+            self._survey.forget()  # perhaps the topic was made anew
+        wait_ms = retry_after_ms(reply)
+        backoff_s = _BACKOFF.wait_s(lane.failures, random.random)
+        lane.not_before = time.monotonic() + (backoff_s if wait_ms is None else wait_ms / 1000)
+        log.info("partition %d of %s: %s (%s)", lane.partition, self._topic, what, error)
+        self._settled(settled)
+
+    def _settled(self, parcels: Iterable[Parcel]) -> None:
+        for take in {parcel.take for parcel in parcels}:
+            if take.settled and take in self._takes:
+                self._takes.remove(take)
+                self.held_bytes -= take.size
+                for among in take.parcels.values():
+                    for parcel in among:
+                        parcel.batches, parcel.pieces = [], []
+            self._told += take.tell()
+        if self._waiting:
+            self._announce()
+
+    def _announce(self) -> None:
+        with self.changed:
+            self.changed.notify_all()

@@ -1,0 +1,324 @@
+"""Sending, through a real broker."""
+
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cordwood import Producer
+from cordwood.client.client import Client
+from cordwood.client.future import Future
+from cordwood.embedding import embedded
+from cordwood.errors import Conflict, Limited, NotFound, Refused, Unavailable
+
+from .proxy import Proxy
+
+WAIT_S = 60
+
+
+@pytest.fixture
+def producer(endpoint: str, topic: str) -> Iterator[Producer]:
+    with Producer(endpoint, topic) as producer:
+        yield producer
+
+
+def stored(client: Client, topic: str) -> list[bytes | None]:
+    return [message.value for message in client.read(topic)]
+
+
+def test_a_message_goes_in_and_its_place_comes_back(producer: Producer, client: Client, topic: str) -> None:
+    assert producer.send(b"one").result(WAIT_S) == (0, 0)
+    sent = producer.send("two", key="k").result(WAIT_S)
+    assert (sent.partition, sent.offset) == (0, 1)
+    assert stored(client, topic) == [b"one", b"two"]
+
+
+def test_all_that_a_message_can_have_arrives(producer: Producer, client: Client, topic: str) -> None:
+    headers: list[tuple[str, bytes | str | None]] = [("a", b"\xff"), ("a", "text"), ("b", None)]
+    producer.send({"x": 1}, b"\xfe", headers=headers, timestamp=1_700_000_000_000, expires_at=4_000_000_000_000)
+    producer.send(None, deliver_at=1_700_000_000_001)
+    producer.flush(WAIT_S)
+    first, second = client.read(topic)
+    assert (first.value, first.key, first.timestamp) == (b'{"x":1}', b"\xfe", 1_700_000_000_000)
+    assert first.headers == [("a", b"\xff"), ("a", b"text"), ("b", None)]
+    assert (first.expires_at, second.deliver_at, second.value) == (4_000_000_000_000, 1_700_000_000_001, None)
+
+
+def test_a_dict_is_taken_as_it_was_when_it_was_sent(producer: Producer, client: Client, topic: str) -> None:
+    value = {"n": 1}
+    future = producer.send(value)
+    value["n"] = 2
+    future.result(WAIT_S)
+    assert stored(client, topic) == [b'{"n":1}']
+
+
+def test_thousands_of_messages_keep_their_order(producer: Producer, client: Client, topic: str) -> None:
+    sent = [b"%d" % n for n in range(30_000)]
+    futures = [producer.send(value) for value in sent]
+    assert [future.result(WAIT_S).offset for future in futures] == list(range(30_000))
+    assert stored(client, topic) == sent
+
+
+def test_a_key_keeps_its_order_across_partitions(client: Client, endpoint: str, topic: str) -> None:
+    client.create_topic(f"{topic}.5", partitions=5)
+    with Producer(endpoint, f"{topic}.5", batch_messages=100) as producer:
+        futures = [producer.send(b"%d" % n, key=f"k{n % 13}") for n in range(5_000)]
+        places = [future.result(WAIT_S) for future in futures]
+    for key in range(13):
+        of_key = [place for n, place in enumerate(places) if n % 13 == key]
+        assert len({place.partition for place in of_key}) == 1
+        assert of_key == sorted(of_key)
+    for number in range(5):
+        log = [message.value for message in client.read(f"{topic}.5", number)]
+        assert log == [b"%d" % n for n, place in enumerate(places) if place.partition == number]
+
+
+def test_many_threads_send_through_one_producer(producer: Producer, client: Client, topic: str) -> None:
+    def work(name: int) -> None:
+        for n in range(50):
+            assert producer.send(f"{name} {n}").result(WAIT_S).partition == 0
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [str(value, "utf-8") for value in stored(client, topic) if value is not None]
+    assert len(found) == len(set(found)) == 16 * 50
+    for name in range(16):
+        mine = [value for value in found if value.startswith(f"{name} ")]
+        assert mine == [f"{name} {n}" for n in range(50)]
+
+
+def test_a_table_goes_in_as_it_is(producer: Producer, client: Client, topic: str) -> None:
+    table = pa.table({"value": [f"{n}" for n in range(25_000)], "key": ["k"] * 25_000})
+    producer.send(b"before")
+    (run,) = producer.send_table(table).result(WAIT_S)
+    producer.send(b"after")
+    assert (run.partition, run.first_offset, run.count) == (0, 1, 25_000)
+    producer.flush(WAIT_S)
+    assert stored(client, topic) == [b"before", *[b"%d" % n for n in range(25_000)], b"after"]
+    assert producer.send_table({"value": pa.array([], pa.binary())}).result(WAIT_S) == []
+
+
+def test_a_message_that_is_too_large_fails_alone(producer: Producer, client: Client, topic: str) -> None:
+    values: list[bytes] = [b"%d" % n for n in range(20)]
+    values[7] = b"x" * (2 << 20)
+    futures = [producer.send(value) for value in values]
+    errors = [future.exception(WAIT_S) for future in futures]
+    assert [type(error) for error in errors if error is not None] == [Refused]
+    assert isinstance(errors[7], Refused)
+    assert stored(client, topic) == [value for value in values if len(value) < 100]
+    assert producer.send(b"and on").result(WAIT_S).offset == 19
+
+
+def test_a_table_that_is_refused_fails_whole(producer: Producer, client: Client, topic: str) -> None:
+    future = producer.send_table({"value": [b"a", b"x" * ((1 << 18) + 1)]})
+    assert isinstance(future.exception(WAIT_S), Refused)
+    with pytest.raises(Refused):
+        future.result(WAIT_S)
+    assert producer.send(b"on").result(WAIT_S).offset == 0
+
+
+def test_a_topic_that_is_not_there_is_a_clear_error(endpoint: str) -> None:
+    with Producer(endpoint, "nowhere") as producer, pytest.raises(NotFound, match="no topic 'nowhere'"):
+        producer.send(b"x").result(WAIT_S)
+
+
+def test_a_topic_is_made_where_the_broker_makes_topics() -> None:
+    with embedded(auto_create_topics=True) as broker, Producer(broker.endpoint, "new") as producer:
+        assert producer.send(b"x").result(WAIT_S) == (0, 0)
+        assert producer.send(b"y").result(WAIT_S) == (0, 1)
+
+
+def test_cut_connections_neither_lose_nor_repeat(endpoint: str, client: Client, topic: str) -> None:
+    with (
+        Proxy(endpoint, troubles=12, seed=3) as proxy,
+        Producer(proxy.endpoint, topic, batch_messages=50) as producer,
+    ):
+        futures = [producer.send(b"%d" % n) for n in range(2_000)]
+        assert [future.result(WAIT_S).offset for future in futures] == list(range(2_000))
+    assert stored(client, topic) == [b"%d" % n for n in range(2_000)]
+
+
+def test_an_answer_that_never_comes_is_asked_for_again(endpoint: str, client: Client, topic: str) -> None:
+    with Proxy(endpoint) as proxy, Producer(proxy.endpoint, topic, request_timeout_ms=200) as producer:
+        producer.send(b"first").result(WAIT_S)
+        proxy.deaf = True
+        future = producer.send(b"second")
+        while len(stored(client, topic)) < 2:
+            pass
+        proxy.deaf = False
+        assert future.result(WAIT_S).offset == 1
+    assert stored(client, topic) == [b"first", b"second"]
+
+
+def test_after_the_delivery_timeout_a_message_fails_and_those_that_follow_do_not(
+    endpoint: str, client: Client, topic: str
+) -> None:
+    with (
+        Proxy(endpoint) as proxy,
+        Producer(proxy.endpoint, topic, delivery_timeout_ms=300, request_timeout_ms=100) as producer,
+    ):
+        producer.send(b"first").result(WAIT_S)
+        proxy.deaf = True
+        with pytest.raises(Unavailable, match="may or may not be stored"):
+            producer.send(b"second").result(WAIT_S)
+        proxy.deaf = False
+        proxy.cut()
+        producer.send(b"third").result(WAIT_S)
+    assert stored(client, topic) in ([b"first", b"second", b"third"], [b"first", b"third"])
+
+
+def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+    with embedded(tmp_path) as broker:
+        endpoint = broker.endpoint
+        with Client(endpoint) as client:
+            client.create_topic("t")
+        port = int(endpoint.rpartition(":")[2])
+    producer = Producer(endpoint, "t")
+    future = producer.send(b"early")
+    assert not future.done()
+    with embedded(tmp_path, port=port):
+        assert future.result(WAIT_S).offset == 0
+        producer.close()
+
+
+def test_a_restart_in_the_middle_neither_loses_nor_repeats(tmp_path: Path) -> None:
+    with embedded(tmp_path) as broker:
+        endpoint = broker.endpoint
+        Client(endpoint).create_topic("t", partitions=2)
+        producer = Producer(endpoint, "t", batch_messages=20)
+        futures = [producer.send(b"%d" % n, key=f"{n % 7}") for n in range(1_000)]
+        futures[100].result(WAIT_S)
+    port = int(endpoint.rpartition(":")[2])
+    with embedded(tmp_path, port=port):
+        futures += [producer.send(b"%d" % n, key=f"{n % 7}") for n in range(1_000, 1_500)]
+        places = {future.result(WAIT_S) for future in futures}
+        producer.close()
+        with Client(endpoint) as client:
+            found = [message.value for message in client.read("t")]
+    assert len(places) == len(found) == 1_500
+    assert {int(value) for value in found if value is not None} == set(range(1_500))
+
+
+def test_a_full_topic_is_waited_for(client: Client, endpoint: str, topic: str) -> None:
+    client.set_topic(topic, max_buffered_messages=10)
+    client.set_group(topic, "g")
+    with Producer(endpoint, topic, delivery_timeout_ms=60_000) as producer:
+        producer.send_table({"value": ["x"] * 10}).result(WAIT_S)
+        future = producer.send(b"eleventh")
+        with pytest.raises(TimeoutError):
+            future.result(0.2)
+        client.seek(topic, "g", "latest")
+        assert future.result(WAIT_S).offset == 10
+
+
+def test_send_waits_when_too_much_is_on_its_way(endpoint: str, topic: str) -> None:
+    with Proxy(endpoint) as proxy:
+        producer = Producer(proxy.endpoint, topic, buffer_bytes=100_000, max_block_ms=100)
+        producer.send(b"x").result(WAIT_S)
+        proxy.deaf = True
+        with pytest.raises(Limited) as caught:
+            for _ in range(1_000_000):
+                producer.send(b"x" * 1000)
+        assert caught.value.reason == "producer_buffer_full"
+        proxy.deaf = False
+        proxy.cut()
+        producer.close(WAIT_S)
+
+
+def test_flush_and_close_wait_for_everything(endpoint: str, client: Client, topic: str) -> None:
+    producer = Producer(endpoint, topic, linger_ms=60_000)
+    first = producer.send(b"a")
+    assert not first.done()
+    producer.flush(WAIT_S)
+    assert first.done()
+    producer.send(b"b")
+    producer.close()
+    producer.close()
+    assert stored(client, topic) == [b"a", b"b"]
+    with pytest.raises(Unavailable, match="closed"):
+        producer.send(b"c")
+
+
+def test_flush_says_when_time_is_up(endpoint: str, topic: str) -> None:
+    with Proxy(endpoint) as proxy:
+        producer = Producer(proxy.endpoint, topic)
+        producer.send(b"a").result(WAIT_S)
+        proxy.deaf = True
+        producer.send(b"b")
+        with pytest.raises(TimeoutError):
+            producer.flush(0.05)
+        proxy.deaf = False
+        proxy.cut()
+        producer.close(WAIT_S)
+
+
+def test_a_producer_that_is_forgotten_still_sends(endpoint: str, client: Client, topic: str) -> None:
+    Producer(endpoint, topic).send(b"x").result(WAIT_S)
+    future = Producer(endpoint, topic).send(b"y")
+    assert future.result(WAIT_S).offset == 1
+
+
+def test_a_name_of_ones_own_is_used_with_a_higher_epoch_each_time(endpoint: str, client: Client, topic: str) -> None:
+    with Producer(endpoint, topic, producer_id="me", epoch=1) as first:
+        first.send(b"a").result(WAIT_S)
+    with Producer(endpoint, topic, producer_id="me", epoch=1) as again, pytest.raises(Conflict, match="higher"):
+        again.send(b"b").result(WAIT_S)
+    with Producer(endpoint, topic, producer_id="me", epoch=2) as second:
+        second.send(b"c").result(WAIT_S)
+    assert stored(client, topic) == [b"a", b"c"]
+
+
+def test_an_older_epoch_is_ended_by_a_newer_one(endpoint: str, topic: str) -> None:
+    with Producer(endpoint, topic, producer_id="me", epoch=1) as old:
+        old.send(b"a").result(WAIT_S)
+        with Producer(endpoint, topic, producer_id="me", epoch=2) as new:
+            new.send(b"b").result(WAIT_S)
+        with pytest.raises(Conflict):
+            old.send(b"c").result(WAIT_S)
+        with pytest.raises(Conflict):
+            old.send(b"d").result(WAIT_S)
+
+
+def test_a_topic_that_was_made_anew_is_produced_to(endpoint: str, client: Client, topic: str) -> None:
+    with Producer(endpoint, topic) as producer:
+        producer.send_table({"value": ["x"] * 5}).result(WAIT_S)
+        client.delete_topic(topic)
+        client.create_topic(topic)
+        assert producer.send(b"new").result(WAIT_S).offset == 0
+        assert producer.epoch == 1
+
+
+def test_callbacks_are_called_with_the_future(producer: Producer) -> None:
+    found: queue.SimpleQueue[Future] = queue.SimpleQueue()
+    future = producer.send(b"x")
+    future.add_done_callback(found.put)
+    assert found.get(timeout=WAIT_S) is future
+
+
+def test_a_forked_child_is_told_to_make_its_own(producer: Producer) -> None:
+    producer.send(b"x").result(WAIT_S)
+    child = os.fork()
+    if not child:
+        try:
+            producer.send(b"y")
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("setting", ["batch_messages", "buffer_bytes", "delivery_timeout_ms"])
+def test_an_impossible_setting_is_named(endpoint: str, setting: str) -> None:
+    impossible: dict[str, Any] = {setting: 0}
+    with pytest.raises(Refused, match=setting):
+        Producer(endpoint, "t", **impossible)
+    with pytest.raises(TypeError, match="batch_mesages"):
+        Producer(endpoint, "t", batch_mesages=5)
