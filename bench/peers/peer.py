@@ -15,7 +15,7 @@ from typing import Protocol
 from bench.load import Load
 
 LOOP_FLUSH = 10_000  # the largest batch: the loop is not held back by its commits
-FETCH_AHEAD = 1000  # as many as a Cordwood group leases by default
+FETCH_AHEAD = 10_000  # the largest batch, for everybody
 FILL_BATCH = 10_000
 
 

@@ -5,18 +5,21 @@ in pieces and synced for each, so what belongs together is sent as one command: 
 MULTI, and both than a bare pipeline), MULTI for a loop.
 """
 
+import asyncio
 import itertools
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench import singles
+from bench.callers import event_loop
 from bench.load import Clock, Load
 from bench.peers.peer import FETCH_AHEAD, FILL_BATCH, LOOP_FLUSH
 from bench.peers.server import Server, free_port, package, program
 
 try:
     import redis
+    import redis.asyncio
 except ImportError:
     redis = None  # start says so
 
@@ -87,6 +90,32 @@ class RedisStreams:
         with _Stream(self._port) as stream:
             requests = [_command(b"XADD", _STREAM.encode(), b"*", b"v", v, b"k", k) for v, k in load.messages[:1000]]
             clock = singles.run(self._port, requests, singles.resp_reply, load, callers)
+            rate = clock.rate()
+            stream.check_count(clock.count)
+            return rate
+
+    def singles_in_asyncio(self, load: Load, callers: int) -> float:
+        """The same with redis-py: tasks with a connection each, the fastest that its client does this."""
+
+        async def run() -> Clock:
+            pool = redis.asyncio.BlockingConnectionPool(port=self._port, protocol=2, max_connections=callers)
+            client = redis.asyncio.Redis(connection_pool=pool)
+            await asyncio.gather(*(client.ping() for _ in range(callers)))
+            clock = Clock(load)
+
+            async def call(place: int) -> None:
+                for value, key in itertools.cycle(load.messages[place::callers]):
+                    await client.xadd(_STREAM, {"v": value, "k": key})
+                    if not clock.goes_on(1):
+                        return
+
+            await asyncio.gather(*map(call, range(callers)))
+            await client.aclose()
+            await pool.disconnect()
+            return clock
+
+        with _Stream(self._port) as stream, event_loop() as runner:
+            clock = runner.run(run())
             rate = clock.rate()
             stream.check_count(clock.count)
             return rate

@@ -20,7 +20,7 @@ class Limits:
     segment_bytes: int = 64 << 20
     max_batch_bytes: int = 8 << 20
     spares: int = 2
-    used_again: int = 4
+    used_again: int = 8
     open_files: int = 64
     segment_max_age_ms: int = 3_600_000
 
