@@ -25,7 +25,7 @@ from cordwood.broker.starts import EARLIEST, Start
 from cordwood.broker.state import State
 from cordwood.broker.timers import Timers
 from cordwood.broker.topics import Topics
-from cordwood.errors import CordwoodError, Full, NotFound, Preparing, Unavailable
+from cordwood.errors import Conflict, CordwoodError, Full, Limited, NotFound, Preparing, Unavailable
 from cordwood.machine.clock import Clock
 from cordwood.record import Records
 from cordwood.settings import Settings
@@ -58,7 +58,7 @@ class Broker:
         self._release = release
         self._timers = Timers()  # by the clock that never goes back
         self._calendar = Timers()  # by the time of day
-        self._backlog: deque[tuple[Callable[[], None], Then]] = deque()  # what waits for room, in order
+        self._backlog: deque[tuple[Callable[[], None], Then, int]] = deque()  # what waits for room, in order
         self._topics = Topics(ledger, settings, clock, random, self.counts)
         self._producing = Producing(ledger, settings, clock, self.counts, self._topics.make)
         self._staging = Staging(ledger, clock, self.counts, self._producing)
@@ -156,12 +156,14 @@ class Broker:
     def room(self) -> None:
         """Go on with what waited for a segment."""
         backlog, self._backlog = self._backlog, deque()
+        self._producing.backlog_bytes = 0
         while backlog:
-            action, then = backlog.popleft()
-            if self._backlog:
-                self._backlog.append((action, then))
+            action, then, size = backlog.popleft()
+            if self._backlog and size:
+                self._producing.backlog_bytes += size
+                self._backlog.append((action, then, size))
             else:
-                self._try(action, then)
+                self._try(action, then, size)
         self.flush()
 
     def failed(self, error: Unavailable, durable: State | None) -> None:
@@ -171,7 +173,8 @@ class Broker:
         self._timers.clear()
         self._calendar.clear()
         self._ledger.failed(error, durable)
-        for _, then in backlog:
+        self._producing.backlog_bytes = 0
+        for _, then, _ in backlog:
             then(error)
         self._dispatch.disband_all(error)
         self._reads.notify(set(self._ledger.state.topics))
@@ -191,29 +194,51 @@ class Broker:
             log.info("retention waits: %s", error)
             return
         self._dispatch.drop_trimmed()
-        self._ledger.show(self._let_go, self._ledger.end if needed is None else needed)
+        # In every mode: a power cut that took the trimming and left the files away would be damage.
+        self._ledger.when_synced(self._release, self._ledger.end if needed is None else needed)
 
-    def _let_go(self, needed: int | CordwoodError) -> None:
-        if isinstance(needed, int):
-            self._release(needed)
+    def _do(self, action: Callable[[], None], then: Then, size: int | None = None) -> None:
+        """Run a request, or let it wait for room behind those that wait already.
 
-    def _do(self, action: Callable[[], None], then: Then) -> None:
-        """Run a request, or let it wait for room behind those that wait already."""
-        if self._backlog:
+        `size` is that of messages to append. All else is small, has a reserve, and waits for nobody.
+        """
+        if self._backlog and size is not None:
             self._ledger.check_writable()
-            self._backlog.append((action, then))
+            self._wait_for_room(action, then, size)
         else:
-            self._try(action, then)
+            self._try(action, then, size or 0)
 
-    def _try(self, action: Callable[[], None], then: Then) -> None:
+    def _try(self, action: Callable[[], None], then: Then, size: int) -> None:
         try:
             action()
         except Preparing:
-            self._backlog.append((action, then))
+            self._wait_for_room(action, then, size)
+        except (Conflict, NotFound) as error:
+            self._ledger.reply(then, error)  # it was judged by what may not be durable yet
         except CordwoodError as error:
             if isinstance(error, Full):
                 self.counts.rejected("disk_full")
             then(error)
+
+    def _wait_for_room(self, action: Callable[[], None], then: Then, size: int) -> None:
+        try:
+            self._producing.check_pending(size)
+        except Limited as error:
+            then(error)
+            return
+        self._producing.backlog_bytes += size
+        self._backlog.append((action, then, size))
+
+    def _ask(self, action: Callable[[], None], then: Then) -> None:
+        """Answer a question; that something is not there is as durable as everything else."""
+        try:
+            action()
+        except CordwoodError as error:
+            self._ledger.show(then, error)
+
+    def settled(self, then: Then) -> None:
+        """Call `then(None)` when all that was asked before may be seen by others."""
+        self._ledger.show(then, None)
 
     # Topics
 
@@ -223,11 +248,11 @@ class Broker:
 
     def topics(self, then: Then) -> None:
         """`then` gets a list of TopicLine."""
-        self._topics.lines(then)
+        self._ask(lambda: self._topics.lines(then), then)
 
     def topic(self, name: str, then: Then) -> None:
         """`then` gets a TopicInfo."""
-        self._topics.info(name, then)
+        self._ask(lambda: self._topics.info(name, then), then)
 
     def set_topic(self, name: str, changes: dict[str, Any], then: Then) -> None:
         """Change settings of a topic; `then` gets the TopicInfo."""
@@ -238,6 +263,7 @@ class Broker:
 
         def delete() -> None:
             self._topics.delete(name, then)
+            self._producing.forget(name)
             self._dispatch.disband(name, None, NotFound(f"the topic {name!r} was deleted"))
             self._reads.notify({name})
             self._timers.at(self._clock.monotonic_ms(), self._maintain)  # its segments are of use to others
@@ -248,7 +274,12 @@ class Broker:
 
     def produce_one(self, topic: str, message: Message, then: Then, *, qos: int = 1, size: int = 0) -> None:
         """Take one message that was checked and is known to be small; `then` gets `Sent`. `flush` comes soon."""
-        self._producing.gather(topic, message, then, qos, size)
+        try:
+            self._producing.gather(topic, message, then, qos, size)
+        except Preparing:  # the topic is made by producing to it, and there is no room for that yet
+            self._wait_for_room(lambda: self._producing.gather(topic, message, then, qos, size), then, size)
+        except NotFound as error:
+            self._ledger.reply(then, error)
 
     def produce(
         self,
@@ -261,7 +292,13 @@ class Broker:
         qos: int = 1,
     ) -> None:
         """Take messages together, all or none; `then` gets `Produced`."""
-        self._do(lambda: self._producing.produce(topic, records, then, number=number, keys=keys, qos=qos), then)
+        if self._producing.gathers(topic):
+            self._write_gathered()  # what came before it is before it
+        self._do(
+            lambda: self._producing.produce(topic, records, then, number=number, keys=keys, qos=qos),
+            then,
+            int(records.batch.nbytes),
+        )
 
     def stage(
         self,
@@ -281,6 +318,7 @@ class Broker:
                 topic, records, then, writer=writer, batch=batch, task=task, attempt=attempt, sequence=sequence
             ),
             then,
+            int(records.batch.nbytes),
         )
 
     def publish(self, writer: str, batch: int, tasks: Sequence[tuple[int, int]] | None, then: Then) -> None:
@@ -380,11 +418,11 @@ class Broker:
 
     def groups(self, then: Then) -> None:
         """`then` gets a list of GroupLine."""
-        self._groups.lines(then)
+        self._ask(lambda: self._groups.lines(then), then)
 
     def group(self, topic: str, group: str, then: Then) -> None:
         """`then` gets a GroupInfo."""
-        self._groups.info(topic, group, then)
+        self._ask(lambda: self._groups.info(topic, group, then), then)
 
     def set_group(
         self, topic: str, group: str, changes: dict[str, Any], then: Then, *, start: Start = EARLIEST
@@ -431,7 +469,7 @@ class Broker:
 
     def spans(self, topic: str, first: int | None, end: int | None, then: Then) -> None:
         """`then` gets a list of SpanInfo."""
-        self._reads.spans(topic, first, end, then)
+        self._ask(lambda: self._reads.spans(topic, first, end, then), then)
 
     def put_reader(self, topic: str, reader: str, offsets: dict[int, int], then: Then) -> None:
         """Note where a named reader stands; `then` gets ReaderInfo."""
@@ -439,7 +477,7 @@ class Broker:
 
     def reader(self, topic: str, reader: str, then: Then) -> None:
         """`then` gets ReaderInfo."""
-        self._reads.get(topic, reader, then)
+        self._ask(lambda: self._reads.get(topic, reader, then), then)
 
     def delete_reader(self, topic: str, reader: str, then: Then) -> None:
         """Forget a named reader; `then` gets None."""

@@ -32,8 +32,9 @@ class Cache:
     def keep_cold(self, lsn: int, payload: int, batch: Batch) -> None:
         """Keep a payload that was read from the disk, for whoever wants the rest of it next."""
         size = batch.nbytes
+        before = self._cold.pop((lsn, payload), None)
         self._cold[(lsn, payload)] = batch, size
-        self._cold_bytes += size
+        self._cold_bytes += size - (before[1] if before is not None else 0)
         room = max(self._most_bytes // COLD_SHARE, LEAST_COLD_BYTES)
         while self._cold_bytes > room and len(self._cold) > 1:
             _, (_, gone) = self._cold.popitem(last=False)

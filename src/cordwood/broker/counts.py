@@ -30,10 +30,13 @@ class Counts:
         """Count a request that was refused because of a limit."""
         self.rejections[reason] += 1
 
-    def forget(self, topic: str) -> None:
-        """Forget a topic that was deleted, so that its names do not stay for ever."""
-        del self.messages[topic], self.bytes[topic]
+    def forget(self, topic: str, group: str | None = None) -> None:
+        """Forget a topic, or a group, that was deleted, so that its names do not stay for ever."""
+        if group is None:
+            del self.messages[topic], self.bytes[topic]
         for counter in vars(self).values():
             if isinstance(counter, Counter):
-                for key in [key for key in counter if isinstance(key, tuple) and key[0] == topic]:
-                    del counter[key]
+                keys = [key for key in counter if isinstance(key, tuple) and key[0] == topic]
+                for key in keys:
+                    if group is None or key[1] == group:
+                        del counter[key]

@@ -22,7 +22,7 @@ class Poll:
         self.max_messages = max_messages
         self.max_bytes = max_bytes
         self.closed = False
-        self._then = then
+        self._then: Then | None = then
 
     def room(self, partition: int) -> int:
         """Return how many messages of a partition it takes now."""
@@ -40,9 +40,10 @@ class Poll:
         self._tell(error)
 
     def _tell(self, result: Any) -> None:
-        if not self.closed:  # it was told already, or does not want to know any more
+        then, self._then = self._then, None  # a timer may hold this poll for long; it must not hold the messages
+        if not self.closed and then is not None:  # else it was told already, or does not want to know any more
             self.closed = True
-            self._then(result)
+            then(result)
 
 
 class Subscription:

@@ -9,6 +9,7 @@
 Where the journal has no room, what was taken goes back to where it was, and all is tried again later.
 """
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -22,7 +23,7 @@ from cordwood.broker.counts import Counts
 from cordwood.broker.crew import Consumer, Crew, Poll, Subscription
 from cordwood.broker.dead import dead_letters
 from cordwood.broker.hand import Hand
-from cordwood.broker.index import Place
+from cordwood.broker.index import Index, Place
 from cordwood.broker.ledger import Ledger
 from cordwood.broker.state import Group, Topic
 from cordwood.broker.terms import in_force
@@ -35,12 +36,18 @@ from cordwood.record import Batch, sizes, times_us
 from cordwood.settings import Settings
 from cordwood.wire.run import Run, coalesce
 
+log = logging.getLogger("cordwood.broker")
+
 Tried = list[tuple[int, int, Try]]
 Ranges = list[tuple[int, int]]
 
 RAN_OUT = "the lease ran out"
 CLOSED = "the consumer's stream was closed"
 BURIED_AT_ONCE = 1_000  # dead letters in one frame
+BURIED_BYTES = 8 << 20
+SCAN = 1_000  # messages that are looked at together
+MOST_SCANNED = 20_000  # … in one turn of the loop
+WAITING_TOGETHER = 256  # messages with a time of their own that share a timer
 RETRY_MS = 100  # when there was no room for what the broker does by itself
 
 
@@ -69,6 +76,7 @@ class Dispatch:
         self.crews: dict[tuple[str, str], Crew] = {}
         self._by_topic: dict[str, dict[Crew, None]] = {}
         self._hungry: dict[Crew, None] = {}
+        self._scanned = 0  # messages looked at in this turn
 
     # Crews
 
@@ -106,12 +114,13 @@ class Dispatch:
         self._hungry[crew] = None
 
     def leave(self, crew: Crew, consumer: Consumer) -> None:
-        """Let a consumer go. A stream's messages come back at once; a poll that has not got anything has none."""
+        """Let a consumer go. What it holds comes back at once; what it has not seen does not count."""
         crew.waiting.pop(consumer, None)
         consumer.closed = True
         if isinstance(consumer, Subscription):
             crew.streams.discard(consumer)
             self._return_all(crew, consumer)
+        self._undo(crew, consumer)
 
     def wake(self, topic: str, partition: int) -> None:
         """Note that a partition has something new."""
@@ -135,9 +144,11 @@ class Dispatch:
             del self._hungry[crew]
             try:
                 self._serve_all(crew)
-            except Unavailable:
+            except Exception as error:
                 if self._ledger.failure is None:
                     self._later(partial(self._again, crew))
+                if not isinstance(error, Unavailable):
+                    log.exception("nothing can be delivered to %s of %s now", crew.group, crew.topic)
 
     def _again(self, crew: Crew, now: int) -> None:
         if crew.waiting:
@@ -153,6 +164,7 @@ class Dispatch:
         now = self._clock.now_ms()
         served: list[tuple[Consumer, list[_Portion]]] = []
         turn: dict[int, tuple[int, str]] = {}  # partition → what others get in this very turn, and who
+        self._scanned = 0
         try:
             for consumer in list(crew.waiting):
                 if not crew.live:
@@ -168,15 +180,10 @@ class Dispatch:
                         facts.append(ops.Done(topic.name, group.name, portion.partition, portion.over, now))
                     if portion.ranges:
                         facts.append(ops.Delivered(topic.name, group.name, portion.partition, portion.ranges, now))
-            if not facts:
-                return
-            self._ledger.write(facts, reserve=True)
-        except Unavailable:
-            for _, portions in served:
-                for portion in portions:
-                    for first, end in [*portion.over, *portion.ranges]:
-                        portion.hand.ready.add(first, end)
-                    crew.wake(portion.partition)
+            if facts:
+                self._ledger.write(facts, reserve=True)
+        except BaseException:
+            _mend(crew, group)
             raise
         key = (topic.name, group.name)
         monotonic = self._clock.monotonic_ms()
@@ -195,6 +202,8 @@ class Dispatch:
                 self._ledger.show(partial(self._hand_over, crew, consumer), runs)
         if crew.waiting and crew.live and any(portion.over for _, portions in served for portion in portions):
             self._hungry[crew] = None  # who got nothing because all of it had expired
+        if crew.waiting and self._scanned >= MOST_SCANNED:  # there may be more; others have their turn first
+            self._timers.at(monotonic, partial(self._again, crew))
 
     def _lend(
         self, crew: Crew, portion: "_Portion", first: int, end: int, consumer: Consumer, deadline_ms: int
@@ -215,10 +224,17 @@ class Dispatch:
         if isinstance(runs, CordwoodError):
             consumer.refuse(runs)
         elif consumer.closed:
-            if isinstance(consumer, Poll):
-                self._undo(crew, consumer)
+            self._undo(crew, consumer)
         else:
+            for run in runs:
+                hand = crew.hands.get(run.partition)  # a seek may have taken it away
+                for lease in hand.leases(run.first_offset, run.end) if hand is not None else ():
+                    lease.handed = lease.handed or lease.consumer is consumer
             consumer.accept(runs)
+
+    def _is(self, crew: Crew) -> bool:
+        """Whether this crew still is the one of its group."""
+        return self.crews.get((crew.topic, crew.group)) is crew
 
     def _serve(
         self,
@@ -245,9 +261,7 @@ class Dispatch:
             if free <= 0 or (ordered and (hand.delayed or hand.stuck)):
                 del crew.live[number]  # it is looked at again when something comes back
                 continue
-            if hand.out:
-                holder = next(hand.leases()).owner
-            if ordered and holder != consumer.owner:
+            if ordered and not {holder, *(lease.owner for lease in hand.leases())} <= {consumer.owner}:
                 continue
             there = hand.ready.total + max(0, partition.end - max(hand.next, group.floor(number)))
             most = min(free, left, consumer.room(number), -(-there // shares))
@@ -258,9 +272,12 @@ class Dispatch:
                 continue
             portion = _Portion(number, hand)
             portions.append(portion)
-            while portion.rows < most:  # what is not due, or has expired, must not hide what is behind it
-                taken = self._take(crew, topic, group, terms, portion, partition.end, now, most - portion.rows)
-                if not taken or not self._fill(crew, topic, portion, taken, now, left_bytes, ordered):
+            # What is not due, or has expired, must not hide what is behind it, nor be looked at one by one.
+            while portion.rows < most and self._scanned < MOST_SCANNED:
+                step = max(most - portion.rows, SCAN)
+                taken = self._take(crew, topic, group, terms, portion, partition.end, now, step)
+                self._scanned += sum(high - low for low, high, _ in taken)
+                if not taken or not self._fill(crew, topic, portion, taken, now, most, left_bytes, ordered):
                     break
             left -= portion.rows
             left_bytes -= portion.bytes
@@ -316,16 +333,19 @@ class Dispatch:
             if ordered and (hand.delayed or hand.stuck):
                 break
         if spent:
-            try:
-                self._give_up(crew, topic, group, terms, portion.partition, spent, now)
-            except Unavailable:
-                for low, high, _ in [*taken, *spent]:
-                    hand.ready.add(low, high)
-                raise
+            self._give_up(crew, topic, group, terms, portion.partition, spent, now)
         return taken
 
     def _fill(
-        self, crew: Crew, topic: Topic, portion: "_Portion", taken: Tried, now: int, most_bytes: int, ordered: bool
+        self,
+        crew: Crew,
+        topic: Topic,
+        portion: "_Portion",
+        taken: Tried,
+        now: int,
+        most: int,
+        most_bytes: int,
+        ordered: bool,
     ) -> bool:
         """Fetch the rows of what was taken; what has expired is over, what is not due waits, too much goes back.
 
@@ -355,7 +375,7 @@ class Dispatch:
                         self.delay(crew, portion.partition, hand, low, high, until_ms)
                         held = ordered
                     else:
-                        full = not self._add(portion, place, low, high, found, most_bytes)
+                        full = not self._add(portion, place, low, high, found, most, most_bytes)
             if at < end:
                 if full or held:
                     hand.ready.add(at, end)
@@ -363,8 +383,16 @@ class Dispatch:
                     portion.over.append((at, end))
         return not full and not held
 
-    def _add(self, portion: "_Portion", place: Place, low: int, high: int, found: Try, most_bytes: int) -> bool:
-        """Add rows to a portion as far as the bytes allow; say whether all of them fitted."""
+    def _add(
+        self, portion: "_Portion", place: Place, low: int, high: int, found: Try, most: int, most_bytes: int
+    ) -> bool:
+        """Add rows to a portion as far as their number and bytes allow; say whether all of them fitted."""
+        stop = min(high, low + most - portion.rows)
+        if stop < high:
+            portion.hand.ready.add(stop, high)
+            if stop <= low:
+                return False
+            return self._add(portion, place, low, stop, found, most, most_bytes) and False
         batch = self._ledger.fetch(place).slice(low - place.first, high - low)
         rows, size = high - low, batch.nbytes
         fits = True
@@ -423,15 +451,18 @@ class Dispatch:
         hand.alarm_ms = None
         due, following = hand.overdue(now)
         held = [(s, e) for lease in due for s, e in hand.out.within(lease.first, lease.end)]
+        following_or_soon: int | None = now + RETRY_MS
         try:
             if held:
                 count = sum(end - first for first, end in held)
                 self.fail(crew, number, held, RAN_OUT, None)
                 self._counts.leases_expired[(crew.topic, crew.group)] += count
+            following_or_soon = following
         except Unavailable:
-            following = now + RETRY_MS
-        if following is not None:
-            self.alarm(crew, number, hand, following)
+            pass  # there is no room just now
+        finally:
+            if following_or_soon is not None:
+                self.alarm(crew, number, hand, following_or_soon)
 
     def fail(self, crew: Crew, number: int, held: Ranges, error: str, delay_ms: int | None) -> None:
         """End leases whose delivery failed: again after `delay_ms` (None: the backoff), or given up.
@@ -480,16 +511,24 @@ class Dispatch:
         for first, end in behind:
             self._take_back(hand, number, first, end)
             hand.ready.add(first, end)
-        if spent:
-            self._give_up(crew, topic, group, terms, number, spent, now)
-        self.stir(crew, number)
+        try:
+            if spent:
+                self._give_up(crew, topic, group, terms, number, spent, now)
+        finally:
+            self.stir(crew, number)
 
     def give_back(self, crew: Crew, number: int, ranges: Ranges) -> None:
-        """End the leases of what is out of these ranges, as if it had not been delivered."""
+        """End the leases of what is out of these ranges, as if it had not been delivered.
+
+        In ordered mode what was delivered behind it comes back too: it must follow it.
+        """
         hand = crew.hands.get(number)
         if hand is None:
             return
         held = [(low, high) for first, end in ranges for low, high in hand.out.within(first, end)]
+        topic = self._ledger.state.topics[crew.topic]
+        if held and self.terms(topic, topic.groups[crew.group])["mode"] == "ordered":
+            held = list(hand.out.within(min(low for low, _ in held), 1 << 62))
         if held:
             self._ledger.write([ops.GivenBack(crew.topic, crew.group, number, held)], reserve=True)
             for first, end in held:
@@ -497,14 +536,20 @@ class Dispatch:
                 hand.ready.add(first, end)
             self.stir(crew, number)
 
-    def _undo(self, crew: Crew, poll: Poll, now: int = 0) -> None:
-        """Take back what was on its way to a poll that went: as if it had never been delivered."""
+    def _undo(self, crew: Crew, consumer: Consumer, now: int = 0) -> None:
+        """Take back what a consumer that went has not seen: as if it had never been delivered."""
+        if not self._is(crew):
+            return
         for number, hand in list(crew.hands.items()):
             try:
-                self.give_back(crew, number, _held_by(hand, poll))
+                held = _held_by(hand, consumer)
+                if isinstance(consumer, Poll):  # its answer was never sent, however far it had come
+                    held += _held_by(hand, consumer, handed=True)
+                self.give_back(crew, number, held)
             except Unavailable:
                 if self._ledger.failure is None:
-                    self._later(partial(self._undo, crew, poll))
+                    self._later(partial(self._undo, crew, consumer))
+                    return
 
     def _take_back(self, hand: Hand, number: int, first: int, end: int) -> None:
         for low, high, lease in list(hand.held(first, end)):
@@ -532,14 +577,17 @@ class Dispatch:
 
     def _return_all(self, crew: Crew, consumer: Consumer) -> None:
         """Take back all that a stream held when it closed."""
+        if not self._is(crew):
+            return
         for number, hand in list(crew.hands.items()):
-            held = _held_by(hand, consumer)
+            held = _held_by(hand, consumer, handed=True)
             if held:
                 try:
                     self.fail(crew, number, held, CLOSED, 0)
                 except Unavailable:
                     if self._ledger.failure is None:
                         self._later(lambda now: self._return_all(crew, consumer))
+                        return
 
     def _backoff(self, terms: dict[str, Any], attempts: int) -> int:
         longest = min(terms["backoff_ms"] << min(max(attempts - 1, 0), 40), terms["max_backoff_ms"])
@@ -551,7 +599,8 @@ class Dispatch:
         """Do with messages that had their last attempt what the group wants, a bounded number at once."""
         hand = crew.hands[number]
         key = (topic.name, group.name)
-        for chunk in _chunked(spent, BURIED_AT_ONCE):
+        index = topic.partitions[number].index
+        for chunk in _chunked(spent, BURIED_AT_ONCE, index):
             ranges = [(first, end) for first, end, _ in chunk]
             count = sum(end - first for first, end in ranges)
             done = ops.Done(topic.name, group.name, number, ranges, now)
@@ -627,12 +676,12 @@ class _Portion:
         self.bytes = 0
 
 
-def _held_by(hand: Hand, consumer: Consumer) -> Ranges:
-    """Return what a consumer has of a partition."""
+def _held_by(hand: Hand, consumer: Consumer, *, handed: bool = False) -> Ranges:
+    """Return what a consumer has of a partition: what it has seen, or what it has not."""
     return [
         (first, end)
         for lease in hand.leases()
-        if lease.consumer is consumer
+        if lease.consumer is consumer and lease.handed is handed
         for first, end in hand.out.within(lease.first, lease.end)
     ]
 
@@ -650,20 +699,45 @@ def _due(batch: Batch, place: Place, now_ms: int) -> list[tuple[int, int, int]]:
     if "expires_at" in names_:
         valid = batch.column("expires_at").is_valid().to_numpy(zero_copy_only=False)
         when[valid & (times_us(batch, "expires_at") <= now_ms * 1000)] = -1
-    turns = [0, *(np.flatnonzero(np.diff(when)) + 1).tolist(), len(when)]
-    return [(place.first + low, place.first + high, int(when[low])) for low, high in pairwise(turns)]
+    kinds = np.sign(when)
+    turns = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(when)]
+    found = []
+    for low, high in pairwise(turns):
+        # Those that wait are looked at again, some at a time, when the first of them is due.
+        step = WAITING_TOGETHER if kinds[low] > 0 else high - low
+        for at in range(low, high, step):
+            stop = min(high, at + step)
+            found.append((place.first + at, place.first + stop, int(when[at:stop].min())))
+    return found
 
 
-def _chunked(tried: Sequence[tuple[int, int, Try]], most: int) -> list[Tried]:
+def _mend(crew: Crew, group: Group) -> None:
+    """Put whatever is in nobody's hands, and not done, where it can be taken again: after something went wrong."""
+    for number, hand in crew.hands.items():
+        cursor = group.cursor(number)
+        for first, end in list(cursor.done.gaps(cursor.floor, max(hand.next, cursor.floor))):
+            missing = [(first, end)]
+            for hands in (hand.out, hand.ready, hand.delayed, hand.stuck):
+                missing = [gap for low, high in missing for gap in hands.gaps(low, high)]
+            for low, high in missing:
+                hand.ready.add(low, high)
+        crew.wake(number)
+
+
+def _chunked(tried: Sequence[tuple[int, int, Try]], most: int, index: Index) -> list[Tried]:
+    """Return the same in pieces that are neither too many messages nor too many bytes for one frame."""
     chunks: list[Tried] = [[]]
-    room = most
+    room, room_bytes = most, BURIED_BYTES
     for first, end, found in tried:
         while first < end:
             stop = min(end, first + room)
+            while stop > first + 1 and index.bytes_before(stop) - index.bytes_before(first) > room_bytes:
+                stop = first + (stop - first) // 2
             chunks[-1].append((first, stop, found))
             room -= stop - first
+            room_bytes -= index.bytes_before(stop) - index.bytes_before(first)
             first = stop
-            if not room:
+            if room <= 0 or room_bytes <= 0:
                 chunks.append([])
-                room = most
+                room, room_bytes = most, BURIED_BYTES
     return [chunk for chunk in chunks if chunk]

@@ -16,7 +16,7 @@ from cordwood.broker.ranges import Ranges
 class Lease:
     """A run of offsets that went to one consumer together. Of them `left` are still out."""
 
-    __slots__ = ("consumer", "deadline_ms", "end", "first", "left", "owner")
+    __slots__ = ("consumer", "deadline_ms", "end", "first", "handed", "left", "owner")
 
     def __init__(self, first: int, end: int, owner: str, consumer: Any, deadline_ms: int, left: int):
         self.first = first
@@ -25,6 +25,7 @@ class Lease:
         self.consumer = consumer
         self.deadline_ms = deadline_ms
         self.left = left
+        self.handed = False  # whether it has left for its consumer
 
 
 class Hand:
@@ -93,6 +94,7 @@ class Hand:
                     at = bisect_left(self._firsts, low)
                     self._firsts.insert(at, low)
                     rest = Lease(low, high, lease.owner, lease.consumer, lease.deadline_ms, left)
+                    rest.handed = lease.handed
                     self._leases.insert(at, rest)
         return back
 
@@ -104,7 +106,9 @@ class Hand:
             if (start, stop) != (lease.first, lease.end):
                 pieces = self.take_back(start, stop)
                 for low, high in pieces:
-                    changed.append(self.lend(low, high, lease.owner, lease.consumer, deadline_ms))
+                    again = self.lend(low, high, lease.owner, lease.consumer, deadline_ms)
+                    again.handed = lease.handed
+                    changed.append(again)
             else:
                 lease.deadline_ms = deadline_ms
                 changed.append(lease)

@@ -61,6 +61,7 @@ class Ledger:
         self._log: Log | None = None
         self._replies: deque[tuple[int, Then, Any, int]] = deque()
         self._visible: deque[tuple[int, Then, Any]] = deque()
+        self._synced: deque[tuple[int, Then, Any]] = deque()
 
     # The journal's fold
 
@@ -74,10 +75,8 @@ class Ledger:
 
     def lost(self, first: int, end: int) -> None:
         """Forget the messages of frames that an operator gave up, and say which they were."""
-        for topic in self.state.topics.values():
-            for number, partition in enumerate(topic.partitions):
-                for low, high in partition.index.cut_lsns(first, end):
-                    log.warning("lost: topic %s, partition %d, offsets %d to %d", topic.name, number, low, high - 1)
+        for topic, partition, low, high in self.state.lose(first, end):
+            log.warning("lost: topic %s, partition %d, offsets %d to %d", topic, partition, low, high - 1)
 
     def snapshot(self) -> Snapshot:
         """Capture the state as it is after the last frame that was appended."""
@@ -118,6 +117,8 @@ class Ledger:
             elif isinstance(op, ops.Published):
                 for name, partition, _, _ in self.state.writers[op.writer].results:
                     self._show_later(name, partition, self.state.topics[name].partitions[partition])
+            elif isinstance(op, ops.TopicDeleted):  # one of the same name may have fewer partitions
+                self.fresh = {place: None for place in self.fresh if place[0] != op.topic}
         return lsn
 
     def reply(self, then: Then, result: Any, size: int = 0) -> None:
@@ -134,6 +135,10 @@ class Ledger:
             then(result)
         else:
             self._visible.append((self.end - 1, then, result))
+
+    def when_synced(self, then: Then, result: Any) -> None:
+        """Call `then(result)` when all that was written so far is synced, in every mode; never after a failure."""
+        self._synced.append((self.end - 1, then, result))
 
     def _show_later(self, topic: str, number: int, partition: Partition) -> None:
         self.fresh[(topic, number)] = None
@@ -160,6 +165,9 @@ class Ledger:
             _, then, result, size = replies.popleft()
             self.pending_bytes -= size
             then(result)
+        while self._synced and self._synced[0][0] < synced:
+            _, then, result = self._synced.popleft()
+            then(result)
         self.cache.evict(synced)  # only what is synced can be read again
 
     def failed(self, error: Unavailable, durable: State | None) -> None:
@@ -171,6 +179,7 @@ class Ledger:
         waiting += [then for _, then, _ in self._visible if then != self._shown]
         self._replies.clear()
         self._visible.clear()
+        self._synced.clear()
         self.pending_bytes = 0
         self.end = self.replied = self.shown  # nothing is under way any more: what is asked is answered at once
         if durable is not None:

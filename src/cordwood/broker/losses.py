@@ -43,7 +43,7 @@ def find_losses(directory: Directory, lost: Sequence[tuple[int, int]]) -> list[L
         try:
             _look_at_snapshot(file, report, lost, found, ends)
             for is_lost, facts in _facts(file, report, lost):
-                _look_at(facts, is_lost, found, ends)
+                _look_at(facts, is_lost, lost, found, ends)
         finally:
             file.close()
     return [
@@ -111,7 +111,11 @@ def _facts(file: File, report: SegmentReport, lost: Sequence[tuple[int, int]]) -
 
 
 def _look_at(
-    facts: Sequence[ops.Op], is_lost: bool, found: dict[tuple[str, int], Ranges], ends: dict[tuple[str, int], int]
+    facts: Sequence[ops.Op],
+    is_lost: bool,
+    lost: Sequence[tuple[int, int]],
+    found: dict[tuple[str, int], Ranges],
+    ends: dict[tuple[str, int], int],
 ) -> None:
     for op in facts:
         if isinstance(op, ops.TopicMade | ops.TopicDeleted):
@@ -129,4 +133,9 @@ def _look_at(
                 if is_lost:
                     found.setdefault(key, Ranges()).add(piece.first, piece.first + piece.count)
         elif isinstance(op, ops.Published):
-            ends.clear()  # where those went, the staged frames say; from here on only new offsets are compared
+            for placed in op.placed:
+                key = (placed.topic, placed.piece.partition)
+                stop = placed.piece.first + placed.piece.count
+                ends[key] = stop
+                if is_lost or any(first <= placed.lsn < end for first, end in lost):
+                    found.setdefault(key, Ranges()).add(placed.piece.first, stop)

@@ -83,12 +83,25 @@ class Staged(Struct, array_like=True, frozen=True, tag=5):
     attempt: int
 
 
+class Placed(Struct, array_like=True, frozen=True):
+    """A piece that was staged in frame `lsn`, with the offset that it has now."""
+
+    topic: str
+    lsn: int
+    payload: int
+    piece: Piece
+
+
 class Published(Struct, array_like=True, frozen=True, tag=6):
-    """What the chosen (task, attempt) of a batch staged is in the log, in this order; the rest is dropped."""
+    """What was staged for a batch is in the log, as placed here; what else the writer staged so far is dropped.
+
+    The offsets are said here and not found out again: if an operator gives up a frame before this one, what is
+    behind it keeps its numbers.
+    """
 
     writer: str
     batch: int
-    chosen: list[tuple[int, int]]
+    placed: list[Placed]
     at: int
 
 

@@ -69,6 +69,15 @@ class Producing:
         self._turns: dict[str, int] = {}  # topic → whose turn it is, for messages that name no partition
         self._gathered: dict[Topic, list[tuple[Message, Then, int]]] = {}
         self.gathered_bytes = 0
+        self.backlog_bytes = 0  # of requests that wait for room
+
+    def forget(self, name: str) -> None:
+        """Forget a topic that was deleted."""
+        self._turns.pop(name, None)
+
+    def gathers(self, name: str) -> bool:
+        """Whether messages for this topic wait to be written."""
+        return any(topic.name == name for topic in self._gathered)
 
     def topic(self, name: str) -> Topic:
         """Return a topic to produce to; make it if that is what the settings say."""
@@ -124,7 +133,7 @@ class Producing:
         for topic, waiting in self._gathered.items():
             if self._ledger.state.topics.get(topic.name) is not topic:
                 gone = NotFound(f"the topic {topic.name!r} was deleted")
-                replies += [(then, gone, 1) for _, then, _ in waiting]
+                replies += [(then, gone, qos) for _, then, qos in waiting]
                 continue
             self._plan(topic, waiting, now, facts, payloads, replies)
         if facts:
@@ -140,6 +149,8 @@ class Producing:
             if qos != 0:
                 self._ledger.reply(then, sent, size)
                 size = 0
+        if size:
+            self._ledger.reply(_nobody, None, size)
 
     def refuse_gathered(self, error: CordwoodError) -> None:
         """Tell everybody whose message was gathered that it is not taken."""
@@ -149,6 +160,8 @@ class Producing:
             for _, then, qos in messages:
                 if qos != 0:
                     then(error)
+                else:
+                    self._counts.rejected("accepted_but_not_written")  # that is what qos 0 means
 
     def _plan(
         self,
@@ -246,6 +259,7 @@ class Producing:
         ledger.write([ops.Appended(name, 0, pieces, now, number, numbered_keys)], [payload])
         self._counts.produced(name, batch.num_rows, sum(piece.bytes for piece in pieces))
         if qos == 0:
+            ledger.reply(_nobody, None, size)  # it is pending all the same
             then(Produced(name, [(piece.partition, None, piece.count) for piece in pieces], count))
             return
         found: list[tuple[int, int | None, int]] = [(p.partition, p.first, p.count) for p in pieces]
@@ -253,7 +267,7 @@ class Producing:
 
     def check_pending(self, size: int) -> None:
         """Refuse what is too much beside all that waits for a commit."""
-        pending = self._ledger.pending_bytes + self.gathered_bytes
+        pending = self._ledger.pending_bytes + self.gathered_bytes + self.backlog_bytes
         if pending and pending + size > self._settings.max_pending_bytes:
             self._counts.rejected("pending_bytes_full")
             raise Limited(
@@ -310,6 +324,10 @@ class Producing:
             return None
 
         return judge
+
+
+def _nobody(result: object) -> None:
+    """Nobody waits for this; it only counts until it is durable."""
 
 
 def _buffered(topic: Topic, number: int, active: Sequence[Group]) -> tuple[int, int]:

@@ -30,6 +30,7 @@ from cordwood.settings import Settings
 
 log = logging.getLogger("cordwood.broker")
 
+FINISH_S = 30.0  # to write what was accepted; a disk that is full may never take it
 HERE_BYTES = 128 << 10  # what the loop may write by itself: larger writes would keep it from reading requests
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _FRAMES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -123,9 +124,11 @@ class Running:
         self._touched = False
         if self._closed:
             return
-        self.broker.flush()
-        self._commit()
-        self._arm()
+        try:
+            self.broker.flush()
+        finally:
+            self._commit()
+            self._arm()
 
     def _commit(self) -> None:
         """Have everything committed that was appended since the last time."""
@@ -220,7 +223,8 @@ class Running:
         """Finish what was accepted, and leave the journal cleanly closed."""
         if self._closed:
             return
-        while not self.broker.idle and self.broker.failure is None:
+        until = self._loop.time() + FINISH_S
+        while not self.broker.idle and self.broker.failure is None and self._loop.time() < until:
             self.touch()
             await asyncio.sleep(0.001)
         self._closed = True

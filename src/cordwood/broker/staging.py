@@ -7,16 +7,18 @@ A writer publishes batches in rising order. Its last one may be published again 
 asks may not have heard the answer; so everything else of that batch, or an older one, is refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec import structs
 
 from cordwood.broker import ops
 from cordwood.broker.counts import Counts
 from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.producing import Producing, stage_pieces
+from cordwood.broker.state import StagePart
 from cordwood.errors import Conflict, Refused
 from cordwood.machine.clock import Clock
 from cordwood.record import Records
@@ -100,6 +102,10 @@ class Staging:
             for number, task, attempt in stages:
                 if number == batch:
                     newest[task] = max(attempt, newest.get(task, 0))
+            if not newest:
+                raise Conflict(
+                    f"nothing is staged by writer {writer!r} for batch {batch}; an empty one has tasks: []"
+                )
             tasks = sorted(newest.items())
         if len(dict(tasks)) != len(tasks):
             raise Refused("a task is chosen twice; one of its attempts counts")
@@ -109,8 +115,24 @@ class Staging:
                     f"nothing is staged by writer {writer!r} for batch {batch}, task {task}, attempt {attempt};"
                     " stages end after stage_ttl_ms"
                 )
-        ledger.write([ops.Published(writer, batch, list(tasks), self._clock.now_ms())])
+        placed = self._place(stages[(batch, task, attempt)] for task, attempt in tasks)
+        ledger.write([ops.Published(writer, batch, placed, self._clock.now_ms())])
         results = ledger.state.writers[writer].results
         for topic, _, _, count in results:
             self._counts.produced(topic, count, 0)
         ledger.reply(then, Published(results, False))
+
+    def _place(self, stages: Iterable[Sequence[StagePart]]) -> list[ops.Placed]:
+        """Give every staged piece its offset, behind what is in its partition."""
+        ends: dict[tuple[str, int], int] = {}
+        placed = []
+        for parts in stages:
+            for part in parts:
+                for piece in part.pieces:
+                    key = (part.topic, piece.partition)
+                    if key not in ends:
+                        ends[key] = self._ledger.state.topics[part.topic].partitions[piece.partition].end
+                    numbered = structs.replace(piece, first=ends[key])
+                    placed.append(ops.Placed(part.topic, part.lsn, part.payload, numbered))
+                    ends[key] += piece.count
+        return placed

@@ -1,5 +1,6 @@
 """Where a group begins, or goes on: earliest, latest, an offset, or a time."""
 
+import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -20,13 +21,14 @@ class Start(NamedTuple):
     time_ms: int | None = None
 
 
+_DIGITS = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 EARLIEST = Start(offset=0)
 LATEST = Start()
 
 
 def parse(text: str | int) -> Start:
     """Return the place that this means, or refuse it."""
-    if isinstance(text, int) or text.lstrip("-").isdigit():
+    if isinstance(text, int) or _DIGITS.fullmatch(text):
         number = int(text)
         if not 0 <= number < 1 << 62:
             raise Refused(f"{text} is no offset; it is {HELP}")
@@ -35,15 +37,15 @@ def parse(text: str | int) -> Start:
         return EARLIEST
     if text == "latest":
         return LATEST
-    if text.startswith("time:") and text[5:].isdigit() and len(text) < 25:
+    if text.startswith("time:") and _DIGITS.fullmatch(text[5:]) and text[5] != "-":
         return Start(time_ms=int(text[5:]))
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return Start(time_ms=max(0, int(moment.timestamp() * 1000)))
+    except (ValueError, OverflowError):
         raise Refused(f"{text[:80]!r} is no place to start from: {HELP}") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return Start(time_ms=max(0, int(moment.timestamp() * 1000)))
 
 
 def resolve(ledger: Ledger, partition: Partition, start: Start, end: int) -> int:

@@ -13,10 +13,11 @@
 Nothing but `apply` changes it. No message's bytes are here, only their places.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from cordwood.broker import ops
+from cordwood.broker import names, ops
 from cordwood.broker.index import Index
 from cordwood.broker.numbers import Numbers
 from cordwood.broker.ranges import Ranges
@@ -24,6 +25,8 @@ from cordwood.broker.terms import GroupTerms, TopicTerms
 from cordwood.broker.tries import Tries, Try
 
 MOST_KEYS = 100_000  # idempotency keys of a topic: 4 MB in every snapshot
+
+log = logging.getLogger("cordwood.broker")
 
 
 class Key(NamedTuple):
@@ -168,6 +171,7 @@ class State:
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.writers: dict[str, Writer] = {}
+        self.lost: list[tuple[int, int]] = []  # LSNs that an operator gave up
         self._apply: dict[type, Callable[[int, Any], None]] = {
             ops.TopicMade: self._topic_made,
             ops.TopicSet: self._topic_set,
@@ -193,7 +197,25 @@ class State:
     def apply(self, lsn: int, facts: Iterable[ops.Op]) -> None:
         """Take a frame into the state."""
         for op in facts:
-            self._apply[type(op)](lsn, op)
+            try:
+                self._apply[type(op)](lsn, op)
+            except KeyError as error:
+                if not self.lost:
+                    raise
+                log.warning("LSN %d speaks of %s, which was lost: %s", lsn, error, type(op).__name__)
+
+    def lose(self, first: int, end: int) -> list[tuple[str, int, int, int]]:
+        """Forget what frames held that an operator gave up; return (topic, partition, first offset, end) of it."""
+        self.lost.append((first, end))
+        gone = []
+        for topic in self.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                gone += [(topic.name, number, low, high) for low, high in partition.index.cut_lsns(first, end)]
+        for writer in self.writers.values():
+            for key, parts in list(writer.stages.items()):
+                if any(first <= part.lsn < end for part in parts):
+                    del writer.stages[key]  # a part of it would be worse than nothing
+        return gone
 
     def lowest_lsn(self) -> int | None:
         """Return the LSN of the oldest frame that holds a message or a staged batch, None if none does."""
@@ -217,6 +239,10 @@ class State:
                 writer.stages[key] = [part for part in parts if part.topic_id != gone.id]
                 if not writer.stages[key]:
                     del writer.stages[key]  # nothing is staged: what a snapshot says, too
+        source = self.topics.get(op.topic.removeprefix(names.DEAD)) if op.topic.startswith(names.DEAD) else None
+        if source is not None:
+            for group in source.groups.values():
+                group.redriven.clear()  # the next dead letters begin at 0 again
 
     def _trimmed(self, lsn: int, op: ops.Trimmed) -> None:
         topic = self.topics[op.topic]
@@ -260,16 +286,16 @@ class State:
     def _published(self, lsn: int, op: ops.Published) -> None:
         writer = self.writers.setdefault(op.writer, Writer())
         counts: dict[tuple[str, int], list[int]] = {}
-        for task, attempt in op.chosen:
-            for part in writer.stages.get((op.batch, task, attempt), ()):
-                for piece in part.pieces:
-                    partition = self.topics[part.topic].partitions[piece.partition]
-                    first = partition.end
-                    partition.index.append(
-                        first, piece.count, part.lsn, part.payload, piece.row, piece.bytes, piece.latest_us
-                    )
-                    partition.end = first + piece.count
-                    counts.setdefault((part.topic, piece.partition), [first, 0])[1] += piece.count
+        for placed in op.placed:
+            piece = placed.piece
+            partition = self.topics[placed.topic].partitions[piece.partition]
+            assert piece.first >= partition.end, "an offset is given once"
+            if not any(first <= placed.lsn < end for first, end in self.lost):
+                partition.index.append(
+                    piece.first, piece.count, placed.lsn, placed.payload, piece.row, piece.bytes, piece.latest_us
+                )
+            partition.end = piece.first + piece.count
+            counts.setdefault((placed.topic, piece.partition), [piece.first, 0])[1] += piece.count
         writer.results = [(topic, number, first, count) for (topic, number), (first, count) in sorted(counts.items())]
         writer.last = op.batch
         writer.used_ms = op.at

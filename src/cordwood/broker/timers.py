@@ -1,8 +1,11 @@
 """What is to be done at a time: leases that run out, delays that are over, waits that end."""
 
+import logging
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+
+log = logging.getLogger("cordwood.broker")
 
 
 class Timers:
@@ -22,7 +25,10 @@ class Timers:
         while self._heap and self._heap[0][0] <= now_ms:
             due.append(heappop(self._heap)[2])
         for call in due:
-            call(now_ms)
+            try:
+                call(now_ms)
+            except Exception:  # the others are due all the same
+                log.exception("something that was due failed")
 
     @property
     def next_ms(self) -> int | None:

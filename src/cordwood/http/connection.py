@@ -125,7 +125,12 @@ class Connection(asyncio.BufferedProtocol):
             self._close()
         else:
             part = "head" if self._parser.phase is HEAD else "body"
-            self._refuse(Refusal(408, f"The {part} of the request took too long to arrive."))
+            refusal = Refusal(408, f"The {part} of the request took too long to arrive.")
+            if self._exchange.idle:
+                self._refuse(refusal)
+            else:  # the answers before it come first
+                self._parser.refuse(refusal)
+                self._deadline = inf
 
     def finish(self) -> None:
         """End soon: at once when idle, else with the answer to the request under way."""
@@ -168,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._reading:
             self._reading = True
             self._transport.resume_reading()
-        if parser.continue_due:
+        if parser.continue_due and exchange.idle:
             parser.continue_due = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if parser.phase is IDLE and not exchange.idle:

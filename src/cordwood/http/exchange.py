@@ -104,7 +104,7 @@ class Exchange:
             self._give(request, answer)
             return
         self._exclusive = ours or isinstance(answer, Stream) or not request.keep_alive
-        turn = _Turn(request, answer, future, ours)
+        turn = _Turn(request.without_body(), answer, future, ours)
         self._turns.append(turn)
         if future is not None:
             future.add_done_callback(partial(self._arrived, turn))
@@ -157,7 +157,7 @@ class Exchange:
             self._write(request, _excuse(request, error))
 
     def _write(self, request: Request, response: Response) -> None:
-        stays = request.keep_alive and not self._occupancy.stopping
+        stays = request.keep_alive and not (self._occupancy.stopping and not self._turns)
         head = encode_head(response, CLOSES if not stays else STAYS if request.version == "1.1" else STAYS_1_0)
         self.stays = stays
         body = response.body

@@ -100,18 +100,19 @@ class Parser:
         except HttpParserCallbackError as error:
             if not isinstance(error.__context__, Refusal):
                 raise error.__context__ or error from None  # a fault of ours, not of the bytes
-            self._refuse(error.__context__)
+            self.refuse(error.__context__)
         except HttpParserError as error:
-            self._refuse(Refusal(400, f"This is not HTTP/1.1: {error}."))
+            self.refuse(Refusal(400, f"This is not HTTP/1.1: {error}."))
         except Refusal as refusal:
-            self._refuse(refusal)
+            self.refuse(refusal)
 
     def close(self) -> None:
         """Give back what a body that will not be finished had reserved."""
         self._occupancy.give(self._reserved_bytes)
         self._reserved_bytes = 0
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: Refusal) -> None:
+        """Take nothing more; what was whole before this is still answered."""
         self.refusal = refusal
         self.continue_due = False
         self.close()

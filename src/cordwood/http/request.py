@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 from cordwood.http.refusal import Refusal
 
+SMALL_BYTES = 4 << 10
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
@@ -63,6 +64,19 @@ class Request:
         self._query: dict[str, str] | None = None
         if b"%" in target or not target.startswith(b"/") or b"#" in target:
             self._segments, self._query = split_path(target), split_query(target)
+
+    def without_body(self) -> "Request":
+        """Return the same without its body, if that is large: an answer that waits must not hold it."""
+        if len(self.body) <= SMALL_BYTES:
+            return self
+        return Request(
+            self.method,
+            self.target,
+            self.headers,
+            peer=self.peer,
+            keep_alive=self.keep_alive,
+            version=self.version,
+        )
 
     @property
     def segments(self) -> tuple[str, ...]:

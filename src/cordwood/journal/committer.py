@@ -225,8 +225,9 @@ class Committer:
     def _prepare_for_ever(self) -> None:
         try:
             while not self._stopping and self.journal.failure is None:
-                if self.journal.maintain():
-                    self._room()
+                made = self.journal.maintain()
+                self._room()  # also when there is none: then whoever waits for it is told
+                if made:
                     self._prepare.wait()
                 else:
                     # A full disk is not asked again for each append that it refuses.

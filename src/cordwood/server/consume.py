@@ -122,6 +122,12 @@ async def consume(desk: Desk, request: Request) -> Response | Stream:
         close()
         desk.running.touch()
 
+    try:
+        await desk.result(desk.broker.settled)  # that the group is there, and where it begins, comes before any answer
+    except BaseException:
+        closed()
+        raise
+
     async def run(stream: Stream) -> None:
         ending = asyncio.ensure_future(stream.ending.wait())
         ending.add_done_callback(lambda _: tap.end())

@@ -77,8 +77,6 @@ async def lease(desk: Desk, request: Request) -> Response:
     def then(result: list[Run] | CordwoodError) -> None:
         if not came.done():
             came.set_result(result)
-        elif isinstance(result, list):
-            _give_back(desk, asked, owner, result)
 
     try:
         leave = desk.broker.lease(
@@ -102,23 +100,10 @@ async def lease(desk: Desk, request: Request) -> Response:
         if not result:
             return Response(204, headers=headers)
         return Response(200, await encoded(kind, result), kind, headers)
-    except asyncio.CancelledError:  # the client left
+    except asyncio.CancelledError:  # the client left: whatever was leased for it comes back, and does not count
         leave()
-        if not came.cancelled() and isinstance(came.result(), list):
-            _give_back(desk, asked, owner, came.result())
         desk.running.touch()
         raise
-
-
-def _give_back(desk: Desk, asked: Lease, owner: str, runs: list[Run]) -> None:
-    """Return messages that came when nobody was there any more, as if they had not been delivered."""
-    for run in runs:
-        span = [(run.first_offset, run.first_offset + run.batch.num_rows)]
-        desk.broker.extend(asked.topic, asked.group, run.partition, span, _ignore, owner=owner, lease_ms=0)
-
-
-def _ignore(result: Any) -> None:
-    """There is nobody to tell. What could not be given back comes back when its lease runs out."""
 
 
 async def encoded(kind: str, runs: list[Run]) -> Any:
