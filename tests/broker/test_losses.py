@@ -89,3 +89,36 @@ def test_a_segment_that_is_missing_at_the_beginning_is_noticed(tmp_path: Path) -
     (tmp_path / "elsewhere").rename(first)
     with Served(tmp_path) as broker:
         assert len(broker.read("t")) == 30
+
+
+def test_what_is_given_up_gives_no_offset_a_second_content(tmp_path: Path) -> None:
+    """Staged and published: the offsets are those that were acknowledged, also when the staged frame is lost."""
+    with Served(tmp_path) as broker:
+        broker.create("t")
+        for batch in (1, 2):
+            staged = {"topic": "t", "value": f"of batch {batch}", "writer": "w", "batch": batch}
+            body = {"value": staged.pop("value")}
+            assert broker.ask("POST", "/v1/stage", body, **staged).status == 200
+            published = broker.ask("POST", "/v1/publish", {"writer": "w", "batch": batch}).json
+            assert published["results"][0]["first_offset"] == batch - 1
+        assert broker.stop() == 0
+    damage(tmp_path, b"of batch 1")
+    with Served(tmp_path, "--on-corruption", "quarantine") as broker:
+        assert "lost: topic t, partition 0, offset 0" in "".join(broker.said)
+        assert [(m["offset"], m["value"]) for m in broker.read("t")] == [(1, "of batch 2")]
+        assert broker.send("t", "next") == 2
+
+
+def test_a_log_whose_first_frame_is_given_up_starts(tmp_path: Path) -> None:
+    with Served(tmp_path) as broker:
+        broker.create("the-lost-topic")
+        broker.send("the-lost-topic", "x")
+        broker.create("other")
+        broker.send("other", "kept")
+        assert broker.stop() == 0
+    path = min((tmp_path / "journal").glob("*.wal"))
+    content = bytearray(path.read_bytes())
+    content[content.find(b"the-lost-topic")] ^= 1
+    path.write_bytes(content)
+    with Served(tmp_path, "--on-corruption", "quarantine") as broker:
+        assert [m["value"] for m in broker.read("other")] == ["kept"]

@@ -14,7 +14,7 @@ import pytest
 from cordwood import Consumer
 from cordwood.client.client import Client
 from cordwood.client.inbox import FEW, SLOW_S, Appetite
-from cordwood.client.message import Delivery, only
+from cordwood.client.message import only, read_only
 from cordwood.embedding import embedded
 from cordwood.errors import Conflict, NotFound, Refused, Unavailable
 
@@ -325,7 +325,7 @@ def test_a_batch_can_be_cut_down_to_some_offsets() -> None:
 
 def test_the_offsets_of_rows_are_found_whether_named_one_by_one_or_as_ranges() -> None:
     offsets = pa.array([3, 4, 5, 9, 0])
-    delivery = Delivery(pa.record_batch({"partition": pa.array([0, 0, 0, 0, 1], pa.int32()), "offset": offsets}))
+    delivery = read_only(pa.record_batch({"partition": pa.array([0, 0, 0, 0, 1], pa.int32()), "offset": offsets}))
     assert delivery.ranges() == {0: [(3, 6), (9, 10)], 1: [(0, 1)]}
     assert delivery.ranges([2, 0, 2]) == {0: [(3, 4), (5, 6)]}
     assert delivery.ranges([range(1, 3), 4]) == {0: [(4, 6)], 1: [(0, 1)]}

@@ -303,6 +303,18 @@ def test_callbacks_are_called_with_the_future(producer: Producer) -> None:
     assert found.get(timeout=WAIT_S) is future
 
 
+def test_a_callback_may_fail_and_may_send(producer: Producer, client: Client, topic: str) -> None:
+    futures: queue.SimpleQueue[Future] = queue.SimpleQueue()
+
+    def fail(future: Future) -> None:
+        raise ValueError("not the producer's fault")
+
+    first = producer.send(b"first")
+    first.add_done_callback(fail)
+    first.add_done_callback(lambda _: futures.put(producer.send(b"second")))
+    assert futures.get(timeout=WAIT_S).result(WAIT_S).offset == 1
+
+
 def test_a_forked_child_is_told_to_make_its_own(producer: Producer) -> None:
     producer.send(b"x").result(WAIT_S)
     child = os.fork()

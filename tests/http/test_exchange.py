@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cordwood.http.limits import Limits
 from cordwood.http.refusal import Refusal
 from cordwood.http.request import Request
 from cordwood.http.response import Response
@@ -234,3 +235,40 @@ def test_large_bodies_one_behind_the_other_arrive_as_they_were_sent(
             assert client.reply().body == body
             assert client.reply().body == b""
         sender.join()
+
+
+def test_a_client_that_is_too_slow_still_gets_the_answers_it_waits_for() -> None:
+    waiting: list[asyncio.Future[Response]] = []
+
+    def handle(request: Request) -> Awaitable[Response]:
+        future = asyncio.get_running_loop().create_future()
+        waiting.append(future)
+        asyncio.get_running_loop().call_later(0.6, future.set_result, Response(200, b"first"))
+        return future
+
+    with Running(handle, Limits(head_s=0.2, linger_s=0.2)) as server, server.connect() as client:
+        client.send(get("/1") + b"GET /half")
+        assert client.reply().body == b"first"
+        assert client.reply().status == 408
+
+
+def test_all_requests_that_were_begun_are_answered_when_the_server_stops() -> None:
+    waiting: list[asyncio.Future[Response]] = []
+
+    def handle(request: Request) -> Awaitable[Response]:
+        future = asyncio.get_running_loop().create_future()
+        waiting.append(future)
+        return future
+
+    async def settle() -> None:
+        for number, future in enumerate(waiting):
+            future.set_result(Response(200, b"%d" % number))
+
+    with Running(handle) as server, server.connect() as client:
+        client.send(get("/") * 5)
+        until(lambda: len(waiting) == 5)
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        server.call(settle())
+        assert [client.reply().body for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+        stopping.join()
