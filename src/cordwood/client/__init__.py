@@ -1,26 +1,18 @@
 """The library that programs talk to a broker with; it knows the protocol, never the broker.
 
-    send ──▶ pages ──▶ take ──▶ parcels ──▶ lanes ──▶ wire ──▶ broker        Producer
-    iterate ◀── inbox ◀── lease ◀────────────────────────────┘               Consumer
-    ack ──▶ holdings ──▶ ranges ─────────────────────────────▶ broker
+    send ──▶ inlet ──▶ packing ──▶ lanes ──▶ wires ──▶ broker          Producer, on the sender's thread
+    iterate ◀── inbox ◀── leasing ◀──────────────────────┤            Consumer, on two threads
+    ack ──▶ delivery ──▶ settling ──▶ telling ───────────▶
 
-    endpoint    where a broker is, and how to get in
-    connection  one HTTP/1.1 connection on a plain socket
-    reply       what came back, and which error it stands for
-    retry       how long to wait before trying again
-    page        messages that were sent and not yet taken; columns: what they become
-    future      where a message went, once that is known
-    parcel      messages of one partition that travel together, numbered
-    lane        the parcels of one partition: their order, their numbers, what an answer means
-    sender      the thread that moves pages to lanes and lanes to the broker
-    producer    what an application sends with
-    ranges      sets of offsets
-    holdings    what a consumer has on lease, and what of it is done
-    message     what an application gets
-    leasing     the thread that fetches ahead; settling: the thread that acknowledges and renews
-    consumer    what an application receives with
-    client      topics, groups, reads
+    the way       endpoint  connection  reply  retry  terms  bell
+    producing     page: rows of messages · inlet: pages in order · columns: rows made Arrow · packing: rows to parcels
+                  parcel: what travels together · ipc: its bytes · lane: numbers · wire, wires: connections
+                  survey: how many partitions · sender: the thread · future: where a message went · producer
+    consuming     ranges: sets of offsets · holdings: what is on lease · message · inbox: fetched ahead
+                  leasing: the thread that fetches · settling: the thread that acknowledges and renews
+                  telling: how that is said · narrowing: which of it is refused · consumer
+    asking        caller: single requests · reading: a long answer · client
 
-Two rules. Everything that waits has a limit. A thread of ours never waits while it holds a lock that `send` or
-`ack` may want.
+Two rules. Everything that waits has a limit. A thread of ours never waits while it holds a lock that `send` or `ack`
+may want.
 """

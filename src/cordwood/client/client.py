@@ -24,7 +24,7 @@ from cordwood.client.caller import BACKOFF, Caller, unavailable
 from cordwood.client.columns import batches_of, encoded
 from cordwood.client.endpoint import endpoint as parse
 from cordwood.client.future import Sent
-from cordwood.client.message import Delivery, Message
+from cordwood.client.message import Message, read_only
 from cordwood.client.reading import batches as batches_in
 from cordwood.client.wire import ARROW
 from cordwood.errors import Unavailable
@@ -147,7 +147,7 @@ class Client:
         for batch in self.read_batches(
             topic, partition, offset=offset, timestamp=timestamp, start=start, limit=limit, follow=follow
         ):
-            yield from Delivery(batch).messages()
+            yield from read_only(batch).messages()
 
     def read_batches(
         self,

@@ -127,6 +127,7 @@ class Inlet:
         page = self.page
         found: list[tuple[Rows, int, int]] = []
         size = 0
+        enough = most_rows // 2  # rather a page by itself, which may be Arrow already, than one and some rows
         while self.queue:
             rows = self.queue[0]
             claimed = rows.claimed
@@ -144,7 +145,7 @@ class Inlet:
                 return found
             self.queue.popleft()
             self._taken_bytes += rows.bytes
-            if most_rows <= 0:
+            if most_rows < enough:
                 return found
         if not found or type(found[0][0]) is Page:
             first, end = page.taken, min(page.claimed, page.taken + most_rows)

@@ -122,12 +122,12 @@ class Leasing:
 
     def _take(self, reply: Reply) -> None:
         for batch in read_batches(reply.body):
-            delivery = Delivery(batch, self._settling.settle)
+            delivery = Delivery(batch, self._settling.bell, self._settling.settle)
             with self._settling.lock:
                 arrive = self._settling.holdings.arrive
                 new = {number: arrive(number, ranges) for number, ranges in delivery.ranges().items()}
             if new != delivery.ranges():  # the rest is here already, or done
-                delivery = Delivery(only(batch, new), self._settling.settle)
+                delivery = Delivery(only(batch, new), self._settling.bell, self._settling.settle)
             if delivery.batch.num_rows:
                 self._inbox.put(delivery)
 

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from cordwood.client.bell import Bell
 from cordwood.client.ranges import Range, runs
 from cordwood.errors import Refused
 from cordwood.record import Column
@@ -26,11 +27,12 @@ class Delivery:
     that were only read are on no lease: to acknowledge one is an error.
     """
 
-    __slots__ = ("_left", "_ranges", "batch", "done", "done_seen", "failed", "failed_seen", "settle")
+    __slots__ = ("_left", "_ranges", "batch", "bell", "done", "done_seen", "failed", "failed_seen", "settle")
 
-    def __init__(self, batch: Any, settle: Callable[[bool], None] | None = None):
+    def __init__(self, batch: Any, bell: "Bell | Unleased", settle: Callable[[bool], None]):
         self.batch = batch
-        self.settle = settle or _not_leased  # called with True it waits until all is durable
+        self.bell = bell  # of whoever wants to know, asleep or not
+        self.settle = settle  # wakes it; called with True, it waits until all is durable
         self.done: list[int | range] = []
         self.done_seen = 0
         self.failed: list[tuple[int | range, str, int | None]] = []
@@ -53,10 +55,10 @@ class Delivery:
             Message,
             repeat(self),
             numbers,
-            batch.column("partition").to_numpy().tolist(),
+            _integers(batch.column("partition").to_numpy()),
             batch.column("offset").to_numpy().tolist(),
-            batch.column("attempts").to_numpy().tolist(),
-            times.tolist(),
+            _integers(batch.column("attempts").to_numpy()),
+            _integers(times),
             _bytes(batch.column("key")),
             _bytes(batch.column("value")),
         )
@@ -107,7 +109,8 @@ class Message(msgspec.Struct, gc=False, frozen=True, eq=False):
         another consumer's now."""
         delivery = self.delivery
         delivery.done.append(self.row)
-        delivery.settle(wait)
+        if wait or delivery.bell.sleeping:
+            delivery.settle(wait)
 
     def nack(self, reason: str = "", delay_ms: int | None = None) -> None:
         """Say that it failed; it comes again after `delay_ms`, or after the group's backoff."""
@@ -182,8 +185,20 @@ class Batch:
         return self._delivery.rows(iter(range(self._first, self._delivery.batch.num_rows)))
 
 
-def _not_leased(wait: bool) -> None:
-    raise Refused("this message was read, not leased; there is nothing to acknowledge")
+class Unleased:
+    """Stands in for the one who wants to know, where nobody does."""
+
+    sleeping = True
+
+    def settle(self, wait: bool) -> None:
+        """Raise Refused."""
+        raise Refused("this message was read, not leased; there is nothing to acknowledge")
+
+
+def read_only(batch: Any) -> Delivery:
+    """Return a batch as messages that were only read."""
+    nobody = Unleased()
+    return Delivery(batch, nobody, nobody.settle)
 
 
 def only(batch: Any, wanted: dict[int, list[Range]]) -> Any:
@@ -204,6 +219,13 @@ def _numbers(rows: Sequence[int | range]) -> Any:
     if any(type(row) is range for row in rows):
         return np.concatenate([np.arange(r.start, r.stop) if isinstance(r, range) else [r] for r in rows])
     return np.array(rows, np.int64)
+
+
+def _integers(numbers: Any) -> Any:
+    """Return numbers of Python's own kind; the same one again and again when all are the same, as they often are."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        return repeat(int(numbers[0]))
+    return numbers.tolist()
 
 
 def _bytes(column: Column) -> Any:

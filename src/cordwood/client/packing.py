@@ -169,10 +169,15 @@ def _cuts(batch: Batch, most_rows: int, most_bytes: int) -> list[Batch]:
         return [batch]
     parts = max(ceil(size / most_bytes), ceil(rows / most_rows))
     ends = np.cumsum(sizes(batch) + 16)  # some weight for a row as such, so that empty ones count
-    edges = np.searchsorted(ends, ends[-1] * np.arange(1, parts) // parts, side="right").tolist()
-    starts = [0, *edges]
-    found = [batch.slice(at, end - at) for at, end in zip(starts, [*edges, rows], strict=True) if end > at]
-    return [part.slice(at, most_rows) for part in found for at in range(0, part.num_rows, most_rows)]
+    each = ceil(int(ends[-1]) / parts)
+    found, at = [], 0
+    while at < rows:
+        before = int(ends[at - 1]) if at else 0
+        fits = int(np.searchsorted(ends, before + each, side="right"))
+        end = min(rows, at + most_rows, max(at + 1, fits))
+        found.append(batch.slice(at, end - at))
+        at = end
+    return found
 
 
 def _row(batches: list[Batch], row: int) -> Batch:

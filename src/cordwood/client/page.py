@@ -9,6 +9,7 @@ the row is filled. Rows are taken from the front as far as they are filled, so m
 order. A claimed row that stays EMPTY belongs to a thread that was stopped between two steps; see `packing`.
 """
 
+import logging
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from operator import length_hint
 from typing import Any, NamedTuple
 
 from cordwood.record import Batch
+
+log = logging.getLogger("cordwood.client")
 
 FIRST_ROWS = 64
 MOST_ROWS = 8192  # a page of these is a batch by itself, and is filled in about two milliseconds
@@ -94,7 +97,10 @@ class Rows:
                     others.append((fact, call))
             self.waiting = others
         for call in ready:
-            call()
+            try:
+                call()
+            except Exception:  # everybody else must still hear of it
+                log.exception("a callback of a message failed")
         return len(ready)
 
 

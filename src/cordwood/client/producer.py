@@ -168,6 +168,7 @@ class Producer:
         if self._claims is not self._inlet.claims:
             self._claims = self._inlet.claims
             self._bell.ring()  # there is a page to be taken
+            self._sender.let_pass()
         elif self._bell.sleeping:
             self._bell.ring()
         return future
@@ -187,9 +188,9 @@ class Producer:
         if sender.over is not None:
             raise Unavailable(f"the producer has ended: {sender.over}")
         most = self._terms.buffer_bytes
-        if sender.bytes > most and not sender.wait_until(
-            lambda: sender.bytes <= most, self._terms.max_block_ms / 1000
-        ):
+        if sender.bytes <= most or sender.is_here:
+            return
+        if not sender.wait_until(lambda: sender.bytes <= most, self._terms.max_block_ms / 1000):
             waited = self._terms.max_block_ms
             raise Limited(f"{most} bytes have been on their way for {waited} ms", "producer_buffer_full", waited)
 

@@ -18,7 +18,7 @@ from cordwood.client.future import Future
 from cordwood.client.inlet import Inlet
 from cordwood.client.lane import Lane
 from cordwood.client.packing import pack, refuse
-from cordwood.client.page import Rows
+from cordwood.client.page import MOST_ROWS, Rows
 from cordwood.client.parcel import Parcel, Take
 from cordwood.client.reply import Reply, error_of, retry_after_ms
 from cordwood.client.retry import REFUSED, STORED, Backoff, meaning
@@ -31,6 +31,8 @@ log = logging.getLogger("cordwood.client")
 
 BACKLOG = 4  # parcels that are ready and wait for the wire; more would only take memory
 IDLE_S = 3600.0
+AHEAD_PAGES = 16  # some 16 MB
+AHEAD_S = 0.01  # then it goes on all the same: `buffer_bytes` is the limit
 GATHER_S = 0.0002  # a fifth of what one sync takes; a lone caller never waits for it
 _BACKOFF = Backoff(0.1, 5.0)
 
@@ -51,7 +53,8 @@ class Sender:
         self._wires = Wires(endpoint, topic, producer_id, terms.request_timeout_ms / 1000, self.bell)
         self._lanes: dict[int, Lane] = {}
         self._takes: set[Take] = set()  # not settled
-        self._sources: list[tuple[Rows, int, int]] = []  # being packed
+        self._packing = False  # some rows have left the inlet and are in no take yet
+        self._sources: list[tuple[Rows, int, int]] = []  # these
         self._survey = Survey(endpoint, topic, terms.request_timeout_ms / 1000, terms.delivery_timeout_ms / 1000)
         self._turn = random.randrange(1 << 16)  # many producers of one message each must not all begin at partition 0
         self._rows_since = 0.0
@@ -79,7 +82,12 @@ class Sender:
     @property
     def empty(self) -> bool:
         """Whether everything that was sent is settled."""
-        return not self.inlet.rows and not self._takes
+        return not self.inlet.rows and not self._packing and not self._takes  # in the order in which a row goes
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the sender's own thread, which calls callbacks and must never wait for itself."""
+        return threading.current_thread() is self._thread
 
     def wait_until(self, fact: Callable[[], bool], timeout_s: float | None) -> bool:
         """Return True when `fact()` is true, False after `timeout_s`; raise what the sender ended with."""
@@ -94,8 +102,19 @@ class Sender:
             raise Unavailable(f"the producer has ended: {self.over}")
         return came
 
+    def let_pass(self) -> None:
+        """Give the thread a moment when it is behind, so that it need not fight for the interpreter.
+
+        Without that, a loop that sends runs far ahead: it is not done earlier, and takes fresh memory all the way.
+        """
+        until = time.monotonic() + AHEAD_S
+        while len(self.inlet.queue) > AHEAD_PAGES and time.monotonic() < until and not self.is_here:
+            time.sleep(AHEAD_S / 20)
+
     def flush(self, timeout_s: float | None) -> bool:
         """Return True when everything is settled, False after `timeout_s`."""
+        if self.is_here:
+            raise RuntimeError("a callback cannot flush: it would wait for itself")
         self._hurry += 1
         try:
             return self.wait_until(lambda: self.empty, timeout_s)
@@ -109,7 +128,7 @@ class Sender:
 
     def join(self, timeout_s: float | None = None) -> None:
         """Return when the thread has ended, at the latest after `timeout_s`."""
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+        if self._thread.is_alive() and not self.is_here:
             self._thread.join(timeout_s)
 
     # The thread does the rest.
@@ -158,15 +177,17 @@ class Sender:
                 return
             if count is None:
                 return
-            self._sources = sources = self.inlet.take(self._terms.batch_messages, self._terms.batch_bytes)
-            if not sources:
-                return  # claimed and given up again
-            take = pack(sources, count, self._turn, self._terms.batch_messages, self._terms.batch_bytes)
+            self._packing = True
+            self._sources = self.inlet.take(self._terms.batch_messages, self._terms.batch_bytes)
+            take = pack(self._sources, count, self._turn, self._terms.batch_messages, self._terms.batch_bytes)
             self._turn += 1
             self._takes.add(take)
             self.held_bytes += take.size
             self._load(take, now)
             self._sources = []
+            self._packing = False
+            if self._waiting and not self._takes:  # all of it failed at once
+                self._announce()
 
     def _gather(self, rows: int) -> None:
         """Give those who have just been answered a moment to send again, so that they share the next request."""
@@ -181,7 +202,7 @@ class Sender:
         terms = self._terms
         if self._survey.again_at > now or self.held_bytes > terms.buffer_bytes:
             return False
-        if rows >= terms.batch_messages or self.inlet.bytes >= terms.batch_bytes:
+        if rows >= min(terms.batch_messages, MOST_ROWS) or self.inlet.bytes >= terms.batch_bytes:
             lanes = [lane for lane in self._lanes.values() if lane.not_before <= now]
             return sum(len(lane.queue) - lane.in_flight for lane in lanes) < BACKLOG * max(1, len(lanes))
         if any(lane.queue and lane.not_before <= now for lane in self._lanes.values()):
@@ -208,7 +229,7 @@ class Sender:
         self._settled(settled)
 
     def _refuse_waiting(self, error: CordwoodError) -> None:
-        waiting, self._sources = self._sources, []
+        waiting, self._sources, self._packing = self._sources, [], False
         while waiting or (waiting := self.inlet.take(1 << 30, 1 << 60)):
             refuse(waiting, error).tell()
             waiting = []

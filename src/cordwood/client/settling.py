@@ -83,7 +83,7 @@ class Settling:
         with self.lock:
             ours = {number: self.holdings.hand(number, ranges) for number, ranges in delivery.ranges().items()}
             if ours != delivery.ranges():
-                delivery = Delivery(only(delivery.batch, ours), self.settle)
+                delivery = Delivery(only(delivery.batch, ours), self.bell, self.settle)
             self._deliveries.append(delivery)
             return delivery
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 
 from cordwood.client.bell import Bell
-from cordwood.client.connection import Connection
 from cordwood.client.endpoint import Endpoint
 from cordwood.client.lane import Lane
 from cordwood.client.parcel import Parcel
@@ -35,7 +34,6 @@ class Wires:
         self._poll = select.epoll()
         self._poll.register(bell, select.EPOLLIN | select.EPOLLET)
         self._watched: dict[int, Wire] = {}
-        self._known: dict[Wire, Connection] = {}
 
     def add(self, lane: Lane) -> None:
         """Give a lane its wire."""
@@ -93,14 +91,16 @@ class Wires:
         self._poll.close()
 
     def _watch(self) -> None:
-        """Watch every connection that is open; one that was closed has left by itself."""
+        """Watch every connection that is open."""
         for wire in self._wires:
-            connection = wire.connection
-            if connection is not None and connection is not self._known.get(wire):
-                self._known[wire] = connection
-                self._poll.register(connection, select.EPOLLIN)
-                self._watched[connection.fileno()] = wire
+            if wire.connection is not None and wire not in self._watched.values():
+                self._poll.register(wire.connection, select.EPOLLIN)
+                self._watched[wire.connection.fileno()] = wire
 
     def _fail(self, wire: Wire, now: float, error: OSError) -> None:
         log.info("a connection for %s broke: %s", self._topic, error)
+        for fd in [fd for fd, watched in self._watched.items() if watched is wire]:
+            # Before it is closed: where a forked child has it too, closing alone would not end the watch.
+            self._poll.unregister(fd)
+            del self._watched[fd]
         wire.fail(now)
