@@ -123,7 +123,7 @@ async def consume(desk: Desk, request: Request) -> Response | Stream:
         desk.running.touch()
 
     try:
-        await desk.result(desk.broker.settled)  # that the group is there, and where it begins, comes before any answer
+        await desk.result(desk.broker.settled)  # where the group begins is durable before any answer
     except BaseException:
         closed()
         raise
