@@ -222,6 +222,7 @@ def test_2000_idle_consumers_cost_little_and_each_gets_a_message_when_one_comes(
     count = 2000
     with Served(tmp_path) as broker:
         broker.create("t")
+        assert broker.ask("PATCH", "/v1/groups/t/g", {"max_in_flight": count}).status == 200
         streams = [Streamed(broker, "topic=t&group=g&max_in_flight=1") for _ in range(count)]
         assert broker.process is not None
         before = _cpu_ticks(broker.process.pid)
