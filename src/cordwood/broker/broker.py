@@ -297,7 +297,7 @@ class Broker:
         self._do(
             lambda: self._producing.produce(topic, records, then, number=number, keys=keys, qos=qos),
             then,
-            int(records.batch.nbytes),
+            int(records.batch.get_total_buffer_size()),
         )
 
     def stage(
@@ -318,7 +318,7 @@ class Broker:
                 topic, records, then, writer=writer, batch=batch, task=task, attempt=attempt, sequence=sequence
             ),
             then,
-            int(records.batch.nbytes),
+            int(records.batch.get_total_buffer_size()),
         )
 
     def publish(self, writer: str, batch: int, tasks: Sequence[tuple[int, int]] | None, then: Then) -> None:

@@ -223,7 +223,7 @@ class Producing:
         if not count:
             ledger.reply(then, Produced(name, [], 0))
             return
-        size = records.batch.nbytes
+        size = int(records.batch.get_total_buffer_size())
         self.check_pending(size)
         assigned = self._assign(topic, records)
         now = self._clock.now_ms()

@@ -96,6 +96,10 @@ class Running:
             assert self._committer is not None
             lsn = self._committer.push(entries, reserve=reserve)
             self._pushed_bytes += sum(map(len, entries))
+            if self._pushed_bytes > HERE_BYTES:
+                # So much is the thread's work: it begins while the loop reads the next requests.
+                self._committer.commit_pushed(self._pushed, lsn + 1, here=False)
+                self._pushed, self._pushed_bytes = lsn + 1, 0
         self.touch()
         return lsn
 

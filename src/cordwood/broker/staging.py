@@ -72,7 +72,7 @@ class Staging:
             raise Conflict(f"sequence {sequence} was staged; {len(parts)} comes next", expected_sequence=len(parts))
         if len(parts) >= MOST_PARTS or (known is not None and len(known.stages) >= MOST_STAGES):
             raise Refused(f"writer {writer!r} has staged too much; publish it, or wait until stages end")
-        size = records.batch.nbytes
+        size = int(records.batch.get_total_buffer_size())
         self._producing.check_pending(size)
         payload, pieces = records.batch, []
         if len(records):

@@ -17,6 +17,7 @@ from cordwood.settings import Settings, load
 
 log = logging.getLogger("cordwood.serve")
 
+SWITCH_S = 0.001  # or the thread that commits waits up to 5 ms for the loop's, ten times as long as a sync takes
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 
 
@@ -140,6 +141,7 @@ async def _serve(settings: Settings, memory: bool) -> None:
 def _tune() -> None:
     """Keep memory that was freed, because fresh memory is dear; collect garbage rarely, because we make little."""
     gc.set_threshold(100_000, 20, 100)
+    sys.setswitchinterval(SWITCH_S)
     if sys.platform == "linux":
         try:
             libc = ctypes.CDLL(None)

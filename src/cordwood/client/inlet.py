@@ -16,6 +16,8 @@ from cordwood.errors import Unavailable
 
 FEW_TAKES = 4
 
+LARGE_SHEET_BYTES = 64 << 10  # what a request costs by itself is little beside so many
+
 
 class Inlet:
     """What was sent and not yet taken, oldest first."""
@@ -107,6 +109,12 @@ class Inlet:
     def bytes(self) -> int:
         """About how many bytes wait in the queue, the page that is being written left out."""
         return self._put_bytes - self._taken_bytes
+
+    @property
+    def has_large_sheet(self) -> bool:
+        """Whether a table is next, and large enough to be worth a request of its own."""
+        queue = self.queue
+        return bool(queue) and isinstance(queue[0], Sheet) and queue[0].bytes >= LARGE_SHEET_BYTES
 
     @property
     def rows(self) -> int:

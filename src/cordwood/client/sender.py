@@ -30,6 +30,7 @@ from cordwood.errors import CordwoodError, Refused, Unavailable
 log = logging.getLogger("cordwood.client")
 
 BACKLOG = 4  # parcels that are ready and wait for the wire; more would only take memory
+TABLES_UNDER_WAY = 4
 IDLE_S = 3600.0
 AHEAD_PAGES = 16  # some 16 MB
 AHEAD_S = 0.01  # then it goes on all the same: `buffer_bytes` is the limit
@@ -205,6 +206,10 @@ class Sender:
         if rows >= min(terms.batch_messages, MOST_ROWS) or self.inlet.bytes >= terms.batch_bytes:
             lanes = [lane for lane in self._lanes.values() if lane.not_before <= now]
             return sum(len(lane.queue) - lane.in_flight for lane in lanes) < BACKLOG * max(1, len(lanes))
+        if self.inlet.has_large_sheet:
+            # Who sends tables has made the batches. A few go without waiting for each other, so that the broker is
+            # at work on one while another is under way.
+            return sum(len(lane.queue) for lane in self._lanes.values() if lane.not_before <= now) < TABLES_UNDER_WAY
         if any(lane.queue and lane.not_before <= now for lane in self._lanes.values()):
             return False
         if not terms.linger_ms or self._hurry or self._closing:

@@ -80,7 +80,9 @@ def normalise(data: Batch, now_ms: int, limits: Limits) -> Records:
         raise Refused(f"the Arrow data is not valid: {one_line(error)}") from None
     rows = data.num_rows
     viewed = any(field.type.id in _VIEWS for field in data.schema)
-    if rows and (viewed or data.nbytes > limits.max_message_bytes):  # else no message can be too large, nor all
+    if rows and (
+        viewed or data.get_total_buffer_size() > limits.max_message_bytes
+    ):  # else no message can be too large, nor all
         _check_sizes(data, limits)
     if isinstance(data, pa.Table):
         data = data.combine_chunks()
@@ -94,7 +96,7 @@ def normalise(data: Batch, now_ms: int, limits: Limits) -> Records:
         if name == "partition":
             partitions = _partitions(column)
         elif name == "headers":
-            columns[name] = column.cast(HEADERS)
+            columns[name] = column if column.type.equals(HEADERS) else column.cast(HEADERS)
         elif name in ("key", "value"):
             columns[name] = column if column.type.id == _BINARY else column.cast(pa.binary())
         else:
@@ -159,9 +161,14 @@ def _partitions(column: Column) -> Column:
 def _time(name: str, column: Column) -> Column:
     try:
         # From nanoseconds the rest is cut off; from the coarser units an overflow is an error.
-        column = column.cast(TIME, safe=column.type.unit != "ns")
+        if not column.type.equals(TIME):
+            column = column.cast(TIME, safe=column.type.unit != "ns")
     except pa.ArrowInvalid:
         raise Refused(f"column {name!r} has a time after the year 9999 or before 1970") from None
+    if not column.null_count:  # the usual case takes a tenth of the time in numpy
+        raw = np.frombuffer(column.buffers()[1], np.int64, count=column.offset + len(column))[column.offset :]
+        if np.minimum.reduce(raw) >= 0 and np.maximum.reduce(raw) <= _LAST_US:
+            return column
     numbers = column.view(pa.int64())
     row = pc.index(pc.or_(pc.less(numbers, 0), pc.greater(numbers, _LAST_US)), True).as_py()
     if row >= 0:
