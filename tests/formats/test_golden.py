@@ -10,6 +10,10 @@ from random import Random
 import pyarrow as pa
 
 from cordwood import record
+from cordwood.broker import ops
+from cordwood.broker.snapshot import capture, restore
+from cordwood.broker.state import State
+from cordwood.broker.terms import GroupTerms, TopicTerms
 from cordwood.journal.clean import decode_clean, encode_clean
 from cordwood.journal.fold import Snapshot
 from cordwood.journal.limits import Limits
@@ -21,6 +25,42 @@ from cordwood.sim.disk import SimDirectory
 from tests.journal.recorder import contents, disk_of, files
 
 HERE = Path(__file__).parent
+# One of each kind, in an order in which a broker could have written them.
+FACTS: list[ops.Op] = [
+    ops.TopicMade("shop/orders", "00000000000000aa", 2, TopicTerms(retention_ms=60_000, discard="acked"), 1_000),
+    ops.TopicMade("dlq.shop/orders", "00000000000000bb", 2, TopicTerms(), 1_001),
+    ops.TopicSet("shop/orders", TopicTerms(retention_ms=60_000, discard="acked", max_buffered_messages=9)),
+    ops.GroupMade("shop/orders", "mail", [0, 0], GroupTerms(mode="ordered"), 1_002),
+    ops.GroupSet("shop/orders", "mail", GroupTerms(mode="ordered", max_attempts=3, on_exhausted="dlq")),
+    ops.Appended(
+        "shop/orders",
+        0,
+        [ops.Piece(0, 0, 3, 0, 30, 5_000), ops.Piece(1, 0, 1, 3, 10, 6_000)],
+        1_003,
+        None,
+        [(bytes(range(16)), 1, 0)],
+    ),
+    ops.Appended("shop/orders", 0, [ops.Piece(0, 3, 2, 0, 20, 7_000)], 1_004, ops.Numbered("p", 1, 0)),
+    ops.Staged("shop/orders", 0, [ops.Piece(1, 0, 2, 0, 20, 8_000)], 1_005, "w", 4, 0, 1),
+    ops.Published("w", 4, [ops.Placed("shop/orders", 7, 0, ops.Piece(1, 1, 2, 0, 20, 8_000))], 1_006),
+    ops.Staged("shop/orders", 1, [ops.Piece(0, 0, 1, 0, 10, 8_500)], 1_007, "w", 5, 2, 0),
+    ops.Delivered("shop/orders", "mail", 0, [(0, 4)], 1_008),
+    ops.Failed("shop/orders", "mail", 0, [(1, 2), (3, 4)], 2_000, "boom"),
+    ops.GivenBack("shop/orders", "mail", 0, [(3, 4)]),
+    ops.Done("shop/orders", "mail", 0, [(0, 1), (2, 3)], 1_009),
+    ops.Redriven("shop/orders", "mail", 1, [(5, 7)]),
+    ops.ReaderPut("shop/orders", "spark", [(0, 2), (1, 1)], 1_010),
+    ops.ReaderPut("shop/orders", "gone", [(0, 0)], 1_011),
+    ops.ReaderDeleted("shop/orders", "gone"),
+    ops.GroupMade("shop/orders", "audit", [5, 3], GroupTerms(), 1_012),
+    ops.Sought("shop/orders", "audit", [(1, 0)], 1_013),
+    ops.GroupMade("shop/orders", "gone", [0, 0], GroupTerms(), 1_014),
+    ops.GroupDeleted("shop/orders", "gone"),
+    ops.Trimmed("shop/orders", 1, 1),
+    ops.Forgotten(10, 20, 30),
+    ops.TopicMade("gone", "00000000000000cc", 1, TopicTerms(), 1_015),
+    ops.TopicDeleted("gone"),
+]
 FRAMES = {0: [b"first"], 1: [b"", b"second entry", bytes(range(256))], 2: [b"third"]}
 
 
@@ -85,8 +125,24 @@ def batch() -> bytes:
     return head + body.to_pybytes()
 
 
+def broker_state() -> State:
+    """Return the state that these facts make, each in a frame of its own."""
+    state = State()
+    for lsn, fact in enumerate(FACTS):
+        state.apply(lsn, [fact])
+    return state
+
+
+def broker_snapshot() -> bytes:
+    """Return the parts of the snapshot of that state, each behind its length as a u64."""
+    parts = [bytes(part) for part in capture(broker_state()).parts]
+    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+
 def golden() -> dict[str, bytes]:
     return {
+        "broker-v1-facts.bin": bytes(ops.pack(FACTS)[0]),
+        "broker-v1-snapshot.bin": broker_snapshot(),
         "journal-v1-segment.bin": written()[segment_name(0)],
         "journal-v1-clean.bin": written()["clean"],
         "journal-v1-lost.bin": repaired()[segment_name(0)],
@@ -130,6 +186,35 @@ def test_a_batch_of_version_1_is_read() -> None:
     assert rows.column("value").to_pylist() == [b"plain", bytes(range(256)), None]
     assert rows.column("key").to_pylist() == [None, b"user:1", b"user:1"]
     assert rows.column("headers").to_pylist() == [None, [("name", b"value"), ("name", b"")], []]
+
+
+def test_facts_of_version_1_are_read() -> None:
+    assert ops.unpack((HERE / "broker-v1-facts.bin").read_bytes()) == FACTS
+
+
+def test_a_snapshot_of_version_1_is_read() -> None:
+    data = (HERE / "broker-v1-snapshot.bin").read_bytes()
+    parts = []
+    while data:
+        length = int.from_bytes(data[:8], "little")
+        parts.append(data[8 : 8 + length])
+        data = data[8 + length :]
+    state = restore(parts)
+    topic = state.topics["shop/orders"]
+    assert [(partition.start, partition.end) for partition in topic.partitions] == [(0, 5), (1, 3)]
+    assert [place.lsn for place in topic.partitions[1].index.places(0, 9)] == [7]
+    assert topic.partitions[0].producers["p"].offset(1) == 4
+    assert topic.keys[bytes(range(16))] == (1, 0, 1_003)
+    assert topic.readers["spark"].offsets == {0: 2, 1: 1}
+    mail = topic.groups["mail"].cursors[0]
+    assert (mail.floor, list(mail.done), [value.attempts for _, _, value in mail.tries.within(1, 2)]) == (
+        1,
+        [(2, 3)],
+        [1],
+    )
+    assert list(topic.groups["mail"].redriven[1]) == [(5, 7)]
+    writer = state.writers["w"]
+    assert (writer.last, writer.results, list(writer.stages)) == (4, [("shop/orders", 1, 1, 2)], [(5, 2, 0)])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Every mutant beside this file is a promise broken on purpose; the test it names must notice.
 
 A mutant is a TOML file: `why`, the `edits` (file, before, after; each `before` stands exactly once in the file), and
-what must fail: `tests` (pytest names), `crashes` (of simulated disks) or `power_cuts` (of a real filesystem).
+what must fail: `tests` (pytest names), `crashes` (of simulated disks), `histories` (of broker and model, at most so
+many) or `power_cuts` (of a real filesystem).
 """
 
 import os
@@ -28,6 +29,18 @@ from cordwood.drills.journal_crash import Violation, run_disk
 for seed in range(int(sys.argv[1])):
     try:
         run_disk(seed)
+    except Violation as violation:
+        print("killed:", violation)
+        sys.exit(1)
+"""
+
+HISTORIES = """
+import logging, sys
+logging.disable(logging.WARNING)
+from cordwood.drills.broker_model.history import Violation, run_history
+for seed in range(int(sys.argv[1])):
+    try:
+        run_history(seed)
     except Violation as violation:
         print("killed:", violation)
         sys.exit(1)
@@ -77,8 +90,9 @@ def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
             skip_for_want_of(reason)
         done = run(["-c", POWER, str(mutant["power_cuts"])], sources)
         assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
-    elif "crashes" in mutant:
-        done = run(["-c", CRASH, str(mutant["crashes"])], sources)
+    elif "crashes" in mutant or "histories" in mutant:
+        script, most = (CRASH, mutant["crashes"]) if "crashes" in mutant else (HISTORIES, mutant["histories"])
+        done = run(["-c", script, str(most)], sources)
         assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
     else:
         done = run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant["tests"]], sources)
@@ -86,7 +100,8 @@ def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
         assert "error" not in done.stdout.rsplit("\n", 2)[-2], f"{path.stem} broke the test itself\n{done.stdout}"
 
 
-def test_without_a_mutant_the_same_disks_survive() -> None:
-    most = max(tomllib.loads(path.read_text()).get("crashes", 0) for path in MUTANTS)
-    done = run(["-c", CRASH, str(most)], ROOT / "src")
+@pytest.mark.parametrize(("kind", "script"), [("crashes", CRASH), ("histories", HISTORIES)])
+def test_without_a_mutant_the_same_seeds_survive(kind: str, script: str) -> None:
+    most = max(tomllib.loads(path.read_text()).get(kind, 0) for path in MUTANTS)
+    done = run(["-c", script, str(most)], ROOT / "src")
     assert done.returncode == 0, done.stdout + done.stderr

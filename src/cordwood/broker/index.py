@@ -76,11 +76,15 @@ class Index:
         share = min(offset - firsts[at], counts[at]) / counts[at]
         return before[at] + int((behind - before[at]) * share)
 
-    def since(self, time_us: int) -> Place | None:
-        """Return the first piece with a message at or after a time; which one of it, only its rows tell."""
+    def since(self, time_us: int, start: int = 0) -> Place | None:
+        """Return the first piece from `start` on with a message at or after a time; which one, only its rows tell."""
         if not len(self):
             return None
-        found = np.flatnonzero(np.frombuffer(self._columns[6], np.int64) >= time_us)
+        firsts, counts = self._columns[0], self._columns[1]
+        at = max(0, bisect_right(firsts, start) - 1)
+        if firsts[at] + counts[at] <= start:  # there may be a hole behind it
+            at += 1
+        found = np.flatnonzero(np.frombuffer(self._columns[6], np.int64)[at:] >= time_us) + at
         return self._place(int(found[0])) if len(found) else None
 
     def first_newer(self, time_us: int) -> int | None:

@@ -54,8 +54,11 @@ def resolve(ledger: Ledger, partition: Partition, start: Start, end: int) -> int
         return min(max(start.offset, partition.start), max(end, partition.start))
     if start.time_ms is None:
         return end
-    piece = partition.index.since(start.time_ms * 1000)
-    if piece is None or piece.first >= end:
-        return end
-    late = times_us(ledger.fetch(piece), "timestamp") >= start.time_ms * 1000
-    return min(end, max(partition.start, piece.first + int(np.argmax(late))))
+    time_us, at = start.time_ms * 1000, partition.start
+    while (piece := partition.index.since(time_us, at)) is not None and piece.first < end:
+        late = times_us(ledger.fetch(piece), "timestamp") >= time_us
+        late[: max(0, at - piece.first)] = False  # the start may lie within a piece
+        if late.any():
+            return min(end, piece.first + int(np.argmax(late)))
+        at = piece.end
+    return end

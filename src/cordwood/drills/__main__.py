@@ -2,9 +2,11 @@
 
 python -m cordwood.drills                        all of them
 python -m cordwood.drills journal-crash --seed 7 --disks 1
+python -m cordwood.drills broker-model --seed 7 --histories 1
 """
 
 import argparse
+import gc
 import logging
 import sys
 import time
@@ -13,8 +15,11 @@ from multiprocessing import Pool
 from secrets import randbits
 
 from cordwood.drills import journal_crash, journal_kill, journal_power
+from cordwood.drills.broker_model.history import Violation, run_history
+from cordwood.drills.broker_model.tally import NAMED, Tally
 
 CRASHES = 100_000
+HISTORIES = 20_000
 KILLS = 200
 POWER_CUTS = 50
 
@@ -76,10 +81,52 @@ def drill_journal_power(seed: int, disks: int | None, jobs: int) -> list[str]:
     return report.wrong
 
 
+def drill_broker_model(seed: int, histories: int | None, jobs: int) -> list[str]:
+    """Live through 20,000 histories of broker and model; return what went wrong."""
+    histories = histories or HISTORIES
+    tally = Tally()
+    wrong: list[str] = []
+    begun = time.monotonic()
+    with Pool(jobs) as pool:
+        for number, result in enumerate(pool.imap_unordered(_live, range(seed, seed + histories), chunksize=16), 1):
+            if isinstance(result, str):
+                wrong.append(result)
+            else:
+                tally.add(result)
+            if number % 1000 == 0:
+                print(f"  … {number} histories, {len(wrong)} wrong", file=sys.stderr, flush=True)
+    seconds = time.monotonic() - begun
+    print(
+        f"  {histories} histories in {seconds:.0f} s ({histories / seconds:.0f}/s), {tally.frames} frames, ", end=""
+    )
+    print(f"{tally.openings} openings, seeds {seed} to {seed + histories - 1}")
+    for what, count in tally.reached.most_common():
+        print(f"  {count / max(1, tally.histories):6.1%} of the histories reached {what}")
+    if histories >= 1000:
+        wrong += [f"under 1 % of the histories reached {what}" for what in tally.missing()]
+    elif histories > 1:
+        print("  fewer than 1,000 histories: the shares are not judged; named are " + ", ".join(NAMED))
+    return wrong
+
+
+def _live(seed: int) -> Tally | str:
+    logging.disable(logging.WARNING)  # each cut warns, and a drill makes thousands
+    if gc.isenabled():
+        gc.disable()  # a quarter of the time; what a history leaves is collected behind it
+    try:
+        return run_history(seed)
+    except Violation as violation:
+        return f"{violation}: python -m cordwood.drills broker-model --seed {seed} --histories 1"
+    finally:
+        if seed % 64 == 0:
+            gc.collect()
+
+
 DRILLS: dict[str, Callable[[int, int | None, int], list[str]]] = {
     "journal-crash": drill_journal_crash,
     "journal-kill": drill_journal_kill,
     "journal-power": drill_journal_power,
+    "broker-model": drill_broker_model,
 }
 
 
@@ -87,7 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m cordwood.drills", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("name", nargs="?", choices=sorted(DRILLS), help="one drill (default: all)")
     parser.add_argument("--seed", type=int, default=None, help="the first seed (default: drawn, and printed)")
-    parser.add_argument("--disks", type=int, default=None, help="how many disks, or kills")
+    parser.add_argument("--disks", "--histories", type=int, default=None, help="how many disks, kills or histories")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else randbits(40)
