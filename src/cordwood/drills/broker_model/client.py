@@ -111,13 +111,13 @@ class Client:
         self._create(self.random.choice(TOPICS), self.random.choice((None, 1, 2, 3)), self.draw.topic_terms())
 
     def _create(self, name: str, partitions: int | None, terms: dict[str, Any]) -> None:
+        self._unlimited(terms)
         asked = Asked(f"create {name}", lambda: requests.create_topic(self.model, name, partitions, terms))
         self._ask(asked, lambda then: self.broker.create_topic(name, partitions, dict(terms), then))
 
     def set_topic(self) -> None:
         name, changes = self.draw.topic(), self.draw.topic_terms()
-        if self._open_ended():
-            changes.pop("max_buffered_messages", None)
+        self._unlimited(changes)
         if self.random.random() < 0.3:
             changes = dict.fromkeys(changes)
         asked = Asked(f"set {name}", lambda: requests.set_topic(self.model, name, changes))
@@ -135,6 +135,11 @@ class Client:
             self._create(name, self.random.choice((None, 1, 2, 3)), self.draw.topic_terms())
             if self.random.random() < 0.5:
                 self.consumers.lease()
+
+    def _unlimited(self, terms: dict[str, Any]) -> None:
+        """Leave a limit out while messages wait of which nobody knows where they go, and so whether they fit."""
+        if self._open_ended() or self.model.backlog:
+            terms.pop("max_buffered_messages", None)
 
     def _open_ended(self) -> bool:
         """Say whether messages are gathered of which nobody hears, or hears where they go only when they are there.

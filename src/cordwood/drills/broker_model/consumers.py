@@ -197,7 +197,9 @@ class _Consuming:
                 self.consumer.closed = True
             else:
                 deliveries.turn_away(self.model, self.consumer, result)
-        elif result:
+            return
+        self.model.catch_up(self.asked)
+        if result:
             deliveries.accept(self.model, self.consumer, delivered(result))
         else:
             deliveries.go_empty(self.model, self.consumer)

@@ -107,7 +107,9 @@ def go_empty(model: "Model", consumer: Consumer) -> None:
         raise Disagreement(f"{consumer} was sent away before its time")
     hand = model.hands.groups.get((consumer.topic, consumer.group))
     if hand is not None and not consumer.over and consumer.waits_until >= model.troubled_until:
-        quiet.check_served(model, hand, consumer)
+        left = quiet.there(model, hand, consumer) & consumer.saw
+        if left:
+            raise Disagreement(f"{consumer} was told that nothing came, and {left} are there")
     _resolve(model, consumer, [])
 
 

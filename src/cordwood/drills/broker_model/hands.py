@@ -28,6 +28,7 @@ class Consumer:
     left: bool = False  # it went before its time
     waiting: bool = False
     over: bool = False  # its time is over, and it is only told when that is durable
+    saw: "set[Place]" = field(default_factory=set)  # what was there for it before the turn in which its time is over
     got: list[list[Place]] = field(default_factory=list)
 
     @property

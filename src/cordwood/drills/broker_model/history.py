@@ -21,7 +21,7 @@ from cordwood.drills.broker_model.client import Client
 from cordwood.drills.broker_model.compare import compare
 from cordwood.drills.broker_model.draw import TOPICS
 from cordwood.drills.broker_model.model import Model
-from cordwood.drills.broker_model.quiet import check_quiet
+from cordwood.drills.broker_model.quiet import check_quiet, look_around
 from cordwood.drills.broker_model.retention import Due, look_ahead
 from cordwood.drills.broker_model.tally import Tally
 from cordwood.drills.broker_model.watched import Complaints, Tap, WatchedLedger
@@ -152,6 +152,7 @@ class _History:
 
     def _settle(self, act: Callable[[], None], due: Due | None = None) -> None:
         """Let the broker go on, and see that it leaves nothing undone."""
+        look_around(self.model)
         act()
         if not self.model.failure:
             check_quiet(self.model, due)

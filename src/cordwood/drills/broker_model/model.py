@@ -175,11 +175,10 @@ class Model:
             raise Disagreement(f"{asked.name} was answered twice, the second time {result!r}")
         if not asked.ready and not self.failure:
             self._begin_late(asked)
-            if asked in self.retried:
-                self._retry_until(asked)
-            elif asked.later:
+            self.catch_up(asked)
+            if asked.later and not asked.ready:
                 gathered.settle(self)
-            if not asked.ready and asked.unclear and isinstance(result, Conflict):
+            elif not asked.ready and asked.unclear and isinstance(result, Conflict):
                 self.decide(asked, result)
         asked.answered = True
         if self.failure and isinstance(result, Unavailable):
@@ -232,6 +231,11 @@ class Model:
             self.retried.pop(0)
         return None
 
+    def catch_up(self, asked: Asked) -> None:
+        """Something came of a request that waited for room: it was run."""
+        if asked in self.retried:
+            self._retry_until(asked)
+
     def _retry_until(self, until: Asked) -> None:
         """Somebody of the backlog was answered: all before it wrote what they had to, or nothing."""
         while until in self.retried:
@@ -248,7 +252,7 @@ class Model:
         """Judge a frame that the broker wrote, and make it true."""
         if lsn != self.book.end:
             raise Disagreement(f"frame {lsn} was written where {self.book.end} comes next")
-        asked = self._writing()
+        asked = self._writing(claims)
         if asked is not None and asked.behind_gathered:
             if gathered.plan(self, claims)[0]:
                 self._take_by_itself(lsn, gathered.judge(self, claims))
@@ -264,9 +268,18 @@ class Model:
         asked.wrote.append(lsn)
         self._go_on(asked)
 
-    def _writing(self) -> Asked | None:
+    def _writing(self, claims: Sequence[Fact]) -> Asked | None:
         """Return the request that a frame belongs to, None if the broker writes by itself."""
-        return self.asking or self._retrying()
+        asked = self.asking or self._retrying()
+        while asked is not None and asked is not self.asking and asked.unclear and not asked.wrote:
+            assert asked.judge is not None
+            try:
+                asked.judge(claims)
+                return asked
+            except Disagreement:  # it is somebody else's, so this one was refused
+                self.decide(asked, Conflict("another owner holds it"))
+                asked = self._retrying()
+        return asked
 
     def _take_by_itself(self, lsn: int, facts: list[Fact]) -> None:
         self._take(lsn, facts)
@@ -276,7 +289,7 @@ class Model:
 
     def refused(self, claims: Sequence[Fact], error: Unavailable) -> None:
         """The journal did not take a frame: nothing came of it, and who asked waits for room or is told."""
-        asked = self._writing()
+        asked = self._writing(claims)
         if asked is not None and asked.behind_gathered:
             if gathered.plan(self, claims)[0]:
                 self._refused_gathered(claims, error)

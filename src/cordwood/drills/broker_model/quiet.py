@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cordwood.drills.broker_model.asked import Disagreement
-from cordwood.drills.broker_model.hands import Consumer, Hand, Lease
+from cordwood.drills.broker_model.hands import Consumer, Hand, Lease, Place
 from cordwood.drills.broker_model.retention import Due, check_ended
 from cordwood.drills.broker_model.rules import exhausted, why_not
 from cordwood.drills.broker_model.world import Group, Topic
@@ -37,12 +37,23 @@ def check_quiet(model: "Model", due: Due | None = None) -> None:
     model.turned = now
 
 
+def look_around(model: "Model") -> None:
+    """Before a turn: note what is there for polls whose wait ends in it. What comes later may come too late."""
+    now = model.clock.monotonic_ms()
+    for hand in model.hands.groups.values():
+        for consumer in hand.waiting:
+            ends = not consumer.streams and now >= consumer.waits_until
+            consumer.saw = there(model, hand, consumer) if ends and not consumer.over else set()
+
+
 def _check_waiting(model: "Model", hand: Hand, consumer: Consumer, now: int, able: bool) -> None:
-    # A wait that ended while time passed may have ended before the message came.
-    waits = consumer.streams or now < consumer.waits_until or now == consumer.since
-    if able and waits and not consumer.over:
-        check_served(model, hand, consumer)
-    consumer.over = not consumer.streams and now >= consumer.waits_until
+    ends = not consumer.streams and now >= consumer.waits_until
+    # Its wait may have ended before the broker tried again what had found no room.
+    if able and not consumer.over and (not ends or consumer.waits_until >= model.troubled_until):
+        found = there(model, hand, consumer) & consumer.saw if ends else there(model, hand, consumer)
+        if found:
+            raise Disagreement(f"{consumer} waits, and {found} are there")
+    consumer.over = ends
     if consumer.over and model.shown >= model.book.last:
         raise Disagreement(f"{consumer} waits for longer than it wanted")
 
@@ -73,10 +84,11 @@ def _check_parcels(model: "Model", able: bool) -> None:
     model.hands.parcels = kept
 
 
-def check_served(model: "Model", hand: Hand, consumer: Consumer) -> None:
-    """Raise if something is there that a consumer waits for."""
+def there(model: "Model", hand: Hand, consumer: Consumer) -> set[Place]:
+    """Return what a consumer waits for and could have now; in ordered mode the next of each partition."""
+    found: set[Place] = set()
     if any(consumer in parcel.candidates for parcel in model.hands.parcels):
-        return  # something may be on its way to it
+        return found  # something may be on its way to it
     topic = model.world.topics[consumer.topic]
     group = topic.groups[consumer.group]
     terms = model.terms(consumer.topic, group)
@@ -94,9 +106,10 @@ def check_served(model: "Model", hand: Hand, consumer: Consumer) -> None:
             why = why_not(model, topic, group, terms, hand, partition, offset)
             given_up = terms["on_exhausted"] != "block" and exhausted(terms, group, partition, offset)
             if why is None or (given_up and why.startswith("it was given up")):
-                raise Disagreement(f"{consumer} waits, and {partition}/{offset} is there")
-            if ordered and not why.startswith("it has expired"):
+                found.add((partition, offset))
+            if ordered and not (why or "").startswith("it has expired"):
                 break
+    return found
 
 
 def _holds_up(
