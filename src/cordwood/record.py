@@ -61,6 +61,7 @@ _BITS = {"key": 1, "headers": 2, "deliver_at": 4, "expires_at": 8}
 _SCHEMAS = tuple(pa.schema([f for f in FULL if _BITS.get(f.name, 16) & (bits | 16)]) for bits in range(16))
 _HEAD = struct.Struct("<4sB3s")
 _MAGIC = b"CWR1"
+_HEADS = tuple(_HEAD.pack(_MAGIC, bits, b"\0\0\0") for bits in range(16))
 _MANY = 1 << 16  # rows
 _ZEROS = pa.py_buffer(bytes(8 * _MANY + 8))
 _NO_PAIRS = pa.array([], pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
@@ -72,11 +73,13 @@ _VIEWS = frozenset((pa.binary_view().id, pa.string_view().id))
 class Records:
     """Messages in the schema at rest, and the partition that each of them asks for (null: none asked).
 
-    A number is the partition of all of them.
+    A number is the partition of all of them. `at_rest` is what `encode` may return for the batch: the very bytes that
+    it was read from.
     """
 
     batch: Batch
     partitions: Column | int | None = None
+    at_rest: "tuple[bytes, Any] | None" = None
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
@@ -133,7 +136,29 @@ def encode(batch: Batch) -> tuple[bytes, Any]:
     if len(columns) < batch.num_columns:  # a slice may have lost the only rows that had a key
         batch = assemble(columns)
     bits = sum(_BITS.get(name, 0) for name in columns)
-    return _HEAD.pack(_MAGIC, bits, b"\0\0\0"), batch.serialize()
+    return _HEADS[bits], batch.serialize()
+
+
+def at_rest_schema(schema: Any) -> Any | None:
+    """Return the schema at rest whose columns these are, in order and type, None when there is none."""
+    bits = sum(_BITS.get(name, 0) for name in schema.names)
+    found = _SCHEMAS[bits]
+    return found if schema.names == found.names and schema.types == found.types else None
+
+
+def at_rest(batch: Batch, message: Any) -> tuple[bytes, Any] | None:
+    """Return what `encode` may return for a batch that was read from this IPC message, None when it may not.
+
+    The batch is in a schema at rest, and valid. To write what came, instead of writing it anew, saves a copy into
+    fresh memory, which costs more than all else that happens to it.
+    """
+    bits = 0
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name in _BITS:
+            if column.null_count == len(column):
+                return None  # such a column is left out
+            bits |= _BITS[name]
+    return _HEADS[bits], message
 
 
 def decode(data: bytes | memoryview) -> Batch:

@@ -97,11 +97,21 @@ class Ledger:
         if self.failure is not None:
             raise self.failure
 
-    def write(self, facts: Sequence[ops.Op], payloads: Sequence[Batch] = (), *, reserve: bool = False) -> int:
-        """Append a frame and make it true in here; return its LSN. What it raises, nothing came of."""
+    def write(
+        self,
+        facts: Sequence[ops.Op],
+        payloads: Sequence[Batch] = (),
+        *,
+        at_rest: tuple[bytes, Any] | None = None,
+        reserve: bool = False,
+    ) -> int:
+        """Append a frame and make it true in here; return its LSN. What it raises, nothing came of.
+
+        `at_rest` is what the only payload looks like on disk, where that is known.
+        """
         self.check_writable()
         assert self._log is not None, "attach comes first"
-        entries = ops.pack(facts, payloads)
+        entries = ops.pack(facts, payloads, at_rest)
         lsn = self._log.append(entries, reserve=reserve)
         for number, payload in enumerate(payloads):
             size = len(entries[2 + 2 * number])

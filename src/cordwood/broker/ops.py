@@ -238,9 +238,14 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[tuple[int, list[Op]]] = msgspec.msgpack.Decoder(tuple[int, list[Op]])
 
 
-def pack(ops: Sequence[Op], payloads: Sequence[Batch] = ()) -> list[Buffer]:
-    """Return the entries of a frame that says this."""
+def pack(
+    ops: Sequence[Op], payloads: Sequence[Batch] = (), at_rest: tuple[bytes, Any] | None = None
+) -> list[Buffer]:
+    """Return the entries of a frame that says this. `at_rest` is the only payload's bytes, where they are known."""
     entries: list[Any] = [_encoder.encode((VERSION, ops))]
+    if at_rest is not None:
+        assert len(payloads) == 1, "it is of one payload"
+        return [*entries, *at_rest]
     for payload in payloads:
         entries += encode(payload)
     return entries

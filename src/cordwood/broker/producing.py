@@ -256,7 +256,8 @@ class Producing:
                     raise refusal
         payload, pieces, order = _grouped(topic, batch, assigned)
         numbered_keys = _numbered_keys(hashes, pieces, order)
-        ledger.write([ops.Appended(name, 0, pieces, now, number, numbered_keys)], [payload])
+        at_rest = records.at_rest if payload is records.batch else None
+        ledger.write([ops.Appended(name, 0, pieces, now, number, numbered_keys)], [payload], at_rest=at_rest)
         self._counts.produced(name, batch.num_rows, sum(piece.bytes for piece in pieces))
         if qos == 0:
             ledger.reply(_nobody, None, size)  # it is pending all the same

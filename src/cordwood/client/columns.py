@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cordwood.client.page import Extra
 from cordwood.errors import Refused
-from cordwood.record import ARROW_ERRORS, HEADERS, Batch
+from cordwood.record import ARROW_ERRORS, FULL, HEADERS, Batch
 
 # Columns are made in one thread and let go in another, and Arrow's own pool then takes fresh memory each time, which
 # doubles what a message costs; the system's gives back what was just let go.
@@ -23,7 +23,8 @@ _POOL = pa.system_memory_pool()
 _BINARY = pa.binary()
 _MS = pa.timestamp("ms", "UTC")
 _ERRORS = (*ARROW_ERRORS, TypeError, UnicodeError)
-_NAMES = frozenset(("value", "key", "headers", "timestamp", "deliver_at", "expires_at", "partition"))
+_ORDER = (*FULL.names, "partition")
+_NAMES = frozenset(_ORDER)
 _encoder = msgspec.json.Encoder()
 
 
@@ -66,6 +67,9 @@ def batches_of(table: Any, most_rows: int) -> list[Batch]:
     if strange or "value" not in table.schema.names:
         names = ", ".join(sorted(_NAMES))
         raise Refused(f"unknown column {strange[0]!r}; there are {names}" if strange else "column 'value' is missing")
+    order = [name for name in _ORDER if name in table.schema.names]
+    if order != table.schema.names:
+        table = table.select(order)  # in the order in which they rest, so that the broker can store them as they are
     if isinstance(table, pa.RecordBatch):
         if table.num_rows <= most_rows:
             return [table] if table.num_rows else []

@@ -67,6 +67,7 @@ class Exchange:
         self._streaming: asyncio.Future[None] | None = None
         self._exclusive = False  # nothing is begun behind what is under way
         self._gone = False
+        self._small: list[bytes] = []  # answers to be written at the end of this turn of the loop, together
 
     @property
     def idle(self) -> bool:
@@ -162,13 +163,32 @@ class Exchange:
         self.stays = stays
         body = response.body
         if request.method == "HEAD" or not body:
-            self.transport.write(head)
+            self._write_small(head)
         elif isinstance(body, tuple):
+            self._flush()
             self.transport.writelines((head, *body))
         elif len(body) <= COPIED_BYTES:
-            self.transport.write(b"".join((head, body)))
+            self._write_small(b"".join((head, body)))
         else:
+            self._flush()
             self.transport.writelines((head, body))
+
+    def _write_small(self, answer: bytes) -> None:
+        """Write a short answer; while others are awaited, together with those that come in the same turn of the loop.
+
+        What was committed together is answered together, and each write costs as much as all else for an answer.
+        """
+        self._small.append(answer)
+        if not self._turns or not self.stays:
+            self._flush()
+        elif len(self._small) == 1:
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._small:
+            together, self._small = b"".join(self._small), []
+            if not self._gone:
+                self.transport.write(together)
 
     def _open(self, request: Request, stream: Stream) -> None:
         chunked = request.version == "1.1"
@@ -182,6 +202,7 @@ class Exchange:
             stream.close()  # whoever waits for it to close has something to give back
             raise
         self.stays = stays
+        self._flush()
         if task is None:
             self.transport.write(head)
             stream.close()

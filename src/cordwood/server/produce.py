@@ -202,9 +202,8 @@ def placed(records: Records, partition: int | None) -> Records:
     if partition is None:
         return records
     asked = records.partitions
-    return Records(
-        records.batch, partition if asked is None or isinstance(asked, int) else asked.fill_null(partition)
-    )
+    found = partition if asked is None or isinstance(asked, int) else asked.fill_null(partition)
+    return Records(records.batch, found, records.at_rest)
 
 
 def _number(asked: Query, found: Produce, records: Records) -> Numbered | None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from cordwood.errors import Refused
-from cordwood.record import ARROW_ERRORS, FULL, Batch, one_line, widen
+from cordwood.record import ARROW_ERRORS, FULL, Batch, at_rest_schema, one_line, widen
 from cordwood.wire.intake import Limits, TooLarge, check_schema, normalise
 from cordwood.wire.metadata import check_schema_head, decoded_bytes
 from cordwood.wire.produce import Produce
@@ -38,26 +38,32 @@ def read(body: bytes | memoryview, now_ms: int, limits: Limits) -> Produce:
     if len(body) > limits.max_request_bytes:
         raise TooLarge(f"the body has {len(body)} bytes, at most {limits.max_request_bytes} are accepted")
     try:
-        schema, batches = _read(body, limits)
+        schema, batches, message = _read(body, limits)
     except ARROW_ERRORS as error:
         raise Refused(f"the body is not an Arrow stream: {one_line(error)}") from None
     if len(batches) == 1:
-        return Produce(normalise(batches[0], now_ms, limits))
+        return Produce(normalise(batches[0], now_ms, limits, message))
     return Produce(normalise(pa.Table.from_batches(batches, schema=schema), now_ms, limits))
 
 
 @lru_cache(maxsize=64)
-def _schema(message: bytes) -> Any:
-    """Return the schema that a message says, if the contract accepts it. A producer says the same again and again."""
+def _schema(message: bytes) -> tuple[Any, bool]:
+    """Return the schema that a message says, if the contract accepts it, and whether batches rest in it as they are.
+
+    A producer says the same again and again.
+    """
     first = ipc.read_message(message)
     check_schema_head(first.metadata)
     schema = ipc.read_schema(first)
     check_schema(schema)
-    return schema
+    resting = at_rest_schema(schema)
+    return (schema, False) if resting is None else (resting, True)
 
 
-def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch]]:
-    source = pa.BufferReader(pa.py_buffer(body))
+def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch], Any | None]:
+    """Return the schema, the batches, and the only batch's message where it can be stored as it came."""
+    buffer = pa.py_buffer(body)
+    source = pa.BufferReader(buffer)
     batches: list[Batch] = []
     rows = size = 0
     try:
@@ -66,13 +72,16 @@ def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch]]:
         raise Refused("the body is empty; an Arrow stream begins with its schema") from None
     if first.metadata.size > MAX_SCHEMA_BYTES:
         raise Refused(f"the schema takes {first.metadata.size} bytes, at most {MAX_SCHEMA_BYTES} are accepted")
-    schema = _schema(first.serialize().to_pybytes())
+    schema, resting = _schema(first.serialize().to_pybytes())
+    whole = None
     while True:
+        start = source.tell()
         try:
             message = ipc.read_message(source)
         except EOFError:
-            return schema, batches
-        size += decoded_bytes(message.metadata, message.body)
+            return schema, batches, whole
+        needed, compressed = decoded_bytes(message.metadata, message.body)
+        size += needed
         if size > limits.max_request_bytes:
             raise TooLarge(f"the batches decompress to more than the {limits.max_request_bytes} bytes accepted")
         if len(batches) == limits.max_batches:
@@ -81,6 +90,10 @@ def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch]]:
         rows += batch.num_rows
         if rows > limits.max_messages:
             raise TooLarge(f"more than {limits.max_messages} messages in one request")
+        if resting and not compressed and not batches:
+            whole = buffer.slice(start, source.tell() - start)
+        else:
+            whole = None
         batches.append(batch)
 
 

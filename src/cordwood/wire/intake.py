@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cordwood.errors import Refused
-from cordwood.record import ARROW_ERRORS, HEADERS, TIME, Batch, Column, Records, assemble, one_line, sizes
+from cordwood.record import ARROW_ERRORS, HEADERS, TIME, Batch, Column, Records, assemble, at_rest, one_line, sizes
 
 _BINARY = pa.binary().id
 _TEXT = frozenset(t.id for t in (pa.string(), pa.large_string()))
@@ -65,11 +65,11 @@ class Limits:
     max_batches: int = 1_024
 
 
-def normalise(data: Batch, now_ms: int, limits: Limits) -> Records:
+def normalise(data: Batch, now_ms: int, limits: Limits, message: Any | None = None) -> Records:
     """Return the messages of any batch or table that the contract accepts; raise Refused for every other one.
 
     Nothing is read before Arrow has validated it fully, and nothing is copied before its size is known: the views of
-    a `binary_view` may all show the same megabyte.
+    a `binary_view` may all show the same megabyte. `message` is what a batch in a schema at rest was read from.
     """
     check_schema(data.schema)
     if data.num_rows > limits.max_messages:
@@ -88,6 +88,13 @@ def normalise(data: Batch, now_ms: int, limits: Limits) -> Records:
         data = data.combine_chunks()
         data = data.to_batches()[0] if rows else pa.RecordBatch.from_pylist([], schema=data.schema)
 
+    if message is not None and rows and not data.column("timestamp").null_count:
+        for name in ("timestamp", "deliver_at", "expires_at"):
+            if name in data.schema.names:
+                _time(name, data.column(name))
+        stored = at_rest(data, message)
+        if stored is not None:
+            return Records(data, None, stored)
     columns: dict[str, Column] = {}
     partitions = None
     for name, column in zip(data.schema.names, data.columns, strict=True):

@@ -13,6 +13,8 @@ it in the same way, so that we see what Arrow will see.
 """
 
 import struct
+from functools import cache
+from operator import add
 from typing import Any
 
 from cordwood.errors import Refused
@@ -21,9 +23,13 @@ _V5 = 4  # the metadata version of Arrow 1.0 and later; before it compression wa
 _SCHEMA, _RECORD_BATCH = 1, 3
 _LITTLE = 0
 _U16, _I16, _I32, _U32, _I64 = (struct.Struct(f"<{code}") for code in "HhiIq")
-_BUFFER = struct.Struct("<qq")
 _MAX_BUFFERS = 64  # our seven columns have at most 22, and views as many more as they have data buffers
 _UNCOMPRESSED = -1  # the size that says: this buffer was not worth compressing
+
+
+@cache
+def _numbers(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}q")
 
 
 def check_schema_head(metadata: Any) -> None:
@@ -38,32 +44,37 @@ def check_schema_head(metadata: Any) -> None:
         raise Refused("the Arrow stream's schema cannot be read") from None
 
 
-def decoded_bytes(metadata: Any, body: Any) -> int:
-    """Return how many bytes Arrow will need for a record batch's buffers; raise Refused where that cannot be told."""
+def decoded_bytes(metadata: Any, body: Any) -> tuple[int, bool]:
+    """Return how many bytes Arrow will need for a record batch's buffers, and whether they are compressed.
+
+    Raises Refused where that cannot be told.
+    """
     data, content = memoryview(metadata), memoryview(body) if body is not None else memoryview(b"")
     try:
         header = _header(data, _RECORD_BATCH, "a record batch")
         place = _field(data, header, 2)
         if not place:
-            return 0
+            return 0, False
         vector = place + int(_U32.unpack_from(data, place)[0])
         count = int(_U32.unpack_from(data, vector)[0])
         if count > _MAX_BUFFERS:
             raise Refused(f"a batch of the Arrow stream has {count} buffers, at most {_MAX_BUFFERS} are accepted")
         compressed = bool(_field(data, header, 3))
+        numbers = _numbers(2 * count).unpack_from(data, vector + 4)
+        positions, lengths = numbers[::2], numbers[1::2]
+        if count and (min(numbers) < 0 or max(map(add, positions, lengths)) > len(content)):
+            raise Refused("a buffer of the Arrow stream reaches outside its record batch")
+        if not compressed:
+            return sum(lengths), False
         total = 0
-        for n in range(count):
-            position, length = _BUFFER.unpack_from(data, vector + 4 + 16 * n)
-            if position < 0 or length < 0 or position + length > len(content):
-                raise Refused("a buffer of the Arrow stream reaches outside its record batch")
-            if compressed and length:
-                size = int(_I64.unpack_from(content, position)[0])
-                if size < _UNCOMPRESSED:
-                    raise Refused("a compressed buffer of the Arrow stream has a negative size")
-                total += length if size == _UNCOMPRESSED else size
-            else:
-                total += length
-        return total
+        for position, length in zip(positions, lengths, strict=True):
+            if not length:
+                continue
+            size = int(_I64.unpack_from(content, position)[0])
+            if size < _UNCOMPRESSED:
+                raise Refused("a compressed buffer of the Arrow stream has a negative size")
+            total += length if size == _UNCOMPRESSED else size
+        return total, True
     except (struct.error, IndexError):
         raise Refused("a record batch of the Arrow stream cannot be read") from None
 
