@@ -18,11 +18,12 @@ import cordwood
 from bench import singles
 from bench.callers import event_loop
 from bench.load import Clock, Load
-from bench.peers.peer import FETCH_AHEAD, FILL_BATCH, LOOP_FLUSH, Missing
+from bench.peers.peer import FILL_BATCH, LOOP_FLUSH, Missing
 from bench.service import Service
 from bench.tables import check_read, tables
 
-IN_FLIGHT = 8  # tables that are sent and not yet acknowledged; 1 to wait for each
+IN_FLIGHT = 64  # tables that are sent and not yet acknowledged; the producer's own buffer is the limit for large ones
+IN_FLIGHT_MESSAGES = 100_000  # that a group has out and not yet acknowledged
 TOPIC, GROUP = "bench", "group"
 
 
@@ -130,9 +131,9 @@ class Ours:
             return rate
 
     def consume_batches(self, load: Load, batch: int) -> float:
-        """Two batches may be leased at once, as a peer has one on its way while another is acknowledged."""
+        """The group may have much in flight, as it may with the peers."""
         with self._filled(load) as count:
-            self.service.ask("PATCH", f"/v1/groups/{TOPIC}/{GROUP}", {"max_in_flight": 2 * batch})
+            self.service.ask("PATCH", f"/v1/groups/{TOPIC}/{GROUP}", {"max_in_flight": IN_FLIGHT_MESSAGES})
             clock = Clock(load)
             with self._consumer(self.endpoint, TOPIC, group=GROUP) as consumer:
                 for found in consumer.batches():
@@ -145,7 +146,7 @@ class Ours:
 
     def consume_each(self, load: Load) -> float:
         with self._filled(load) as count:
-            self.service.ask("PATCH", f"/v1/groups/{TOPIC}/{GROUP}", {"max_in_flight": 2 * FETCH_AHEAD})
+            self.service.ask("PATCH", f"/v1/groups/{TOPIC}/{GROUP}", {"max_in_flight": IN_FLIGHT_MESSAGES})
             clock = Clock(load)
             with self._consumer(self.endpoint, TOPIC, group=GROUP) as consumer:
                 for taken, message in enumerate(consumer, 1):

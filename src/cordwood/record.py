@@ -73,13 +73,12 @@ _VIEWS = frozenset((pa.binary_view().id, pa.string_view().id))
 class Records:
     """Messages in the schema at rest, and the partition that each of them asks for (null: none asked).
 
-    A number is the partition of all of them. `at_rest` is what `encode` may return for the batch: the very bytes that
-    it was read from.
+    A number is the partition of all of them. `resting` is the batch as the bytes it came in, where it can rest so.
     """
 
     batch: Batch
     partitions: Column | int | None = None
-    at_rest: "tuple[bytes, Any] | None" = None
+    resting: "Resting | None" = None
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
@@ -146,11 +145,11 @@ def at_rest_schema(schema: Any) -> Any | None:
     return found if schema.names == found.names and schema.types == found.types else None
 
 
-def at_rest(batch: Batch, message: Any) -> tuple[bytes, Any] | None:
-    """Return what `encode` may return for a batch that was read from this IPC message, None when it may not.
+def as_it_came(batch: Batch, message: Any) -> "Resting | None":
+    """Return a valid batch in a schema at rest with the IPC message it was read from, None if it rests otherwise.
 
-    The batch is in a schema at rest, and valid. To write what came, instead of writing it anew, saves a copy into
-    fresh memory, which costs more than all else that happens to it.
+    To write what came, instead of writing it anew, saves a copy into fresh memory, which costs more than all else
+    that happens to it.
     """
     bits = 0
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -158,7 +157,25 @@ def at_rest(batch: Batch, message: Any) -> tuple[bytes, Any] | None:
             if column.null_count == len(column):
                 return None  # such a column is left out
             bits |= _BITS[name]
-    return _HEADS[bits], message
+    return Resting(_HEADS[bits], message, batch)
+
+
+class Resting:
+    """A batch as its bytes at rest; read only when somebody asks for it."""
+
+    __slots__ = ("_batch", "body", "head")
+
+    def __init__(self, head: bytes, body: Any, batch: Batch | None = None):
+        self.head = head
+        self.body = body
+        self._batch = batch
+
+    @property
+    def batch(self) -> Batch:
+        """The batch itself."""
+        if self._batch is None:
+            self._batch = decode_parts(self.head, self.body)
+        return self._batch
 
 
 def decode(data: bytes | memoryview) -> Batch:

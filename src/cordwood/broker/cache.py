@@ -2,7 +2,7 @@
 
 from collections import OrderedDict, deque
 
-from cordwood.record import Batch
+from cordwood.record import Batch, Resting
 
 COLD_SHARE = (
     4  # a quarter of the room is for what was read from the disk: a reader of old messages must not push out the new
@@ -17,13 +17,13 @@ class Cache:
 
     def __init__(self, most_bytes: int):
         self._most_bytes = most_bytes
-        self._new: dict[tuple[int, int], Batch] = {}
+        self._new: dict[tuple[int, int], Batch | Resting] = {}
         self._order: deque[tuple[int, int, int]] = deque()  # (LSN, payload, bytes), oldest first
         self._cold: OrderedDict[tuple[int, int], tuple[Batch, int]] = OrderedDict()
         self._cold_bytes = 0
         self.bytes = 0
 
-    def keep(self, lsn: int, payload: int, batch: Batch, size: int) -> None:
+    def keep(self, lsn: int, payload: int, batch: Batch | Resting, size: int) -> None:
         """Keep a payload, of so many bytes, that was appended just now."""
         self._new[(lsn, payload)] = batch
         self._order.append((lsn, payload, size))
@@ -44,7 +44,7 @@ class Cache:
         """Return a payload that is in memory."""
         found = self._new.get((lsn, payload))
         if found is not None:
-            return found
+            return found.batch if isinstance(found, Resting) else found
         cold = self._cold.get((lsn, payload))
         if cold is None:
             return None

@@ -24,7 +24,7 @@ from cordwood.broker.state import Partition, State
 from cordwood.errors import CordwoodError, Unavailable
 from cordwood.journal.fold import Snapshot
 from cordwood.machine.disk import Buffer
-from cordwood.record import Batch, decode_parts
+from cordwood.record import Batch, Resting, decode_parts
 
 log = logging.getLogger("cordwood.broker")
 
@@ -98,20 +98,12 @@ class Ledger:
             raise self.failure
 
     def write(
-        self,
-        facts: Sequence[ops.Op],
-        payloads: Sequence[Batch] = (),
-        *,
-        at_rest: tuple[bytes, Any] | None = None,
-        reserve: bool = False,
+        self, facts: Sequence[ops.Op], payloads: Sequence[Batch | Resting] = (), *, reserve: bool = False
     ) -> int:
-        """Append a frame and make it true in here; return its LSN. What it raises, nothing came of.
-
-        `at_rest` is what the only payload looks like on disk, where that is known.
-        """
+        """Append a frame and make it true in here; return its LSN. What it raises, nothing came of."""
         self.check_writable()
         assert self._log is not None, "attach comes first"
-        entries = ops.pack(facts, payloads, at_rest)
+        entries = ops.pack(facts, payloads)
         lsn = self._log.append(entries, reserve=reserve)
         for number, payload in enumerate(payloads):
             size = len(entries[2 + 2 * number])

@@ -17,7 +17,7 @@ from msgspec import Struct
 from cordwood.broker.terms import GroupTerms, TopicTerms
 from cordwood.errors import OtherVersion
 from cordwood.machine.disk import Buffer
-from cordwood.record import Batch, encode
+from cordwood.record import Batch, Resting, encode
 
 VERSION = 1
 Ranges = list[tuple[int, int]]
@@ -238,16 +238,11 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[tuple[int, list[Op]]] = msgspec.msgpack.Decoder(tuple[int, list[Op]])
 
 
-def pack(
-    ops: Sequence[Op], payloads: Sequence[Batch] = (), at_rest: tuple[bytes, Any] | None = None
-) -> list[Buffer]:
-    """Return the entries of a frame that says this. `at_rest` is the only payload's bytes, where they are known."""
+def pack(ops: Sequence[Op], payloads: Sequence[Batch | Resting] = ()) -> list[Buffer]:
+    """Return the entries of a frame that says this."""
     entries: list[Any] = [_encoder.encode((VERSION, ops))]
-    if at_rest is not None:
-        assert len(payloads) == 1, "it is of one payload"
-        return [*entries, *at_rest]
     for payload in payloads:
-        entries += encode(payload)
+        entries += (payload.head, payload.body) if isinstance(payload, Resting) else encode(payload)
     return entries
 
 

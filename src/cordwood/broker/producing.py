@@ -23,11 +23,12 @@ from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.numbers import Numbers
 from cordwood.broker.state import Group, Key, Partition, Topic
 from cordwood.broker.terms import TopicTerms, value_of
+from cordwood.compose import compose
 from cordwood.errors import Conflict, CordwoodError, Limited, NotFound, Refused
 from cordwood.machine.clock import Clock
-from cordwood.record import Batch, Records, sizes, summary, times_us
+from cordwood.record import Batch, Records, Resting, sizes, summary, times_us
 from cordwood.settings import Settings
-from cordwood.wire.message import Message, gathered
+from cordwood.wire.message import Message, gathered, plain
 
 BUFFER_RETRY_MS = 1_000
 
@@ -128,7 +129,7 @@ class Producing:
             return
         now = self._clock.now_ms()
         facts: list[ops.Op] = []
-        payloads: list[Batch] = []
+        payloads: list[Batch | Resting] = []
         replies: list[tuple[Then, Sent | CordwoodError, int]] = []
         for topic, waiting in self._gathered.items():
             if self._ledger.state.topics.get(topic.name) is not topic:
@@ -169,9 +170,11 @@ class Producing:
         waiting: Sequence[tuple[Message, Then, int]],
         now: int,
         facts: list[ops.Op],
-        payloads: list[Batch],
+        payloads: list[Batch | Resting],
         replies: list[tuple[Then, Sent | CordwoodError, int]],
     ) -> None:
+        if self._plan_plain(topic, waiting, now, facts, payloads, replies):
+            return
         records = gathered([message for message, _, _ in waiting], now)
         assigned = self._assign(topic, records, each=True)
         room = self._room(topic)
@@ -202,6 +205,30 @@ class Producing:
                 _, then, qos = waiting[at if order is None else order[at]]
                 replies.append((then, Sent(name, piece.partition, offset), qos))
                 at += 1
+
+    def _plan_plain(
+        self,
+        topic: Topic,
+        waiting: Sequence[tuple[Message, Then, int]],
+        now: int,
+        facts: list[ops.Op],
+        payloads: list[Batch | Resting],
+        replies: list[tuple[Then, Sent | CordwoodError, int]],
+    ) -> bool:
+        """Do the same for a few messages of keys and values only, all for one partition; False for any other."""
+        if (len(waiting) > 1 and len(topic.partitions) > 1) or self._room(topic) is not None:
+            return False
+        found = plain([message for message, _, _ in waiting])
+        if found is None:
+            return False
+        values, keys = found
+        place = self._place(topic, waiting[0][0]) if len(topic.partitions) > 1 else 0
+        first, size = topic.partitions[place].end, sum(map(len, values)) + sum(map(len, keys or ()))
+        piece = ops.Piece(place, first, len(values), 0, size, now * 1000)
+        facts.append(ops.Appended(topic.name, len(payloads), [piece], now))
+        payloads.append(compose(values, keys, now * 1000))
+        replies += [(then, Sent(topic.name, place, first + n), qos) for n, (_, then, qos) in enumerate(waiting)]
+        return True
 
     # Many at once
 
@@ -256,8 +283,8 @@ class Producing:
                     raise refusal
         payload, pieces, order = _grouped(topic, batch, assigned)
         numbered_keys = _numbered_keys(hashes, pieces, order)
-        at_rest = records.at_rest if payload is records.batch else None
-        ledger.write([ops.Appended(name, 0, pieces, now, number, numbered_keys)], [payload], at_rest=at_rest)
+        stored = records.resting if records.resting is not None and payload is records.batch else payload
+        ledger.write([ops.Appended(name, 0, pieces, now, number, numbered_keys)], [stored])
         self._counts.produced(name, batch.num_rows, sum(piece.bytes for piece in pieces))
         if qos == 0:
             ledger.reply(_nobody, None, size)  # it is pending all the same

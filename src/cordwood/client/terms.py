@@ -38,7 +38,7 @@ class ConsumerTerms:
     most that leaving takes to acknowledge and give back. `request_timeout_ms`: then a connection is taken for dead.
     """
 
-    prefetch: int = 20_000
+    prefetch: int = 100_000
     prefetch_bytes: int = 16 << 20
     lease_ms: int = 30_000
     wait_ms: int = 20_000

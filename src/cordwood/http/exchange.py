@@ -2,6 +2,7 @@
 
 what the handler returns        what it costs           what happens when the client goes away
 Response                        nothing more            (it was answered)
+Later                           a call                  it is the handler's: left alone
 a future of one                 a callback              the future is the handler's: left alone
 a coroutine of one              a task                  the task is ours: cancelled
 Stream, or either with one      a task for its `run`    see `stream`
@@ -18,6 +19,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from cordwood.http.later import Later, Outcome
 from cordwood.http.occupancy import Occupancy
 from cordwood.http.refusal import Refusal
 from cordwood.http.request import Request
@@ -27,7 +29,7 @@ from cordwood.http.stream import Gone, Stream
 log = logging.getLogger("cordwood.http")
 
 Answer = Response | Stream
-Handle = Callable[[Request], Answer | Awaitable[Answer]]
+Handle = Callable[[Request], Answer | Later | Awaitable[Answer]]
 
 COPIED_BYTES = 64 << 10  # one write of a joined copy is cheaper than two writes, up to about this
 
@@ -67,6 +69,7 @@ class Exchange:
         self._streaming: asyncio.Future[None] | None = None
         self._exclusive = False  # nothing is begun behind what is under way
         self._gone = False
+        self._ending = False  # `ended` is called at the end of this turn of the loop
         self._small: list[bytes] = []  # answers to be written at the end of this turn of the loop, together
 
     @property
@@ -90,12 +93,17 @@ class Exchange:
         """Have a request handled; whatever the handler does, the client gets an answer."""
         assert not self.full, "ask first"
         future: asyncio.Future[Answer] | None = None
+        later: Later | None = None
         ours = False
         answer: Answer | None = None
         try:
             made = self._handle(request)
             if isinstance(made, Response | Stream):
                 answer = made
+            elif isinstance(made, Later):
+                later = made
+                if made.outcome is not None:
+                    answer = _answer(request, made.outcome)
             else:
                 future = asyncio.ensure_future(made)
                 ours = future is not made
@@ -109,6 +117,8 @@ class Exchange:
         self._turns.append(turn)
         if future is not None:
             future.add_done_callback(partial(self._arrived, turn))
+        elif later is not None and answer is None:
+            later.then(partial(self._given, turn))
 
     def abandon(self) -> None:
         """Stop what is under way for a client that went away."""
@@ -126,26 +136,42 @@ class Exchange:
         turn.ours = False
         if self._gone:
             _retire(turn.request, future)
-            with contextlib.suppress(ValueError):
-                self._turns.remove(turn)
-            if not self.runs_ours:
-                self._ended()
-            return
-        try:
-            turn.answer = future.result()
-        except (Exception, asyncio.CancelledError) as error:  # also a cancelled one has a client that waits
-            turn.answer = _excuse(turn.request, error)
+        else:
+            try:
+                turn.answer = future.result()
+            except (Exception, asyncio.CancelledError) as error:  # also a cancelled one has a client that waits
+                turn.answer = _excuse(turn.request, error)
+        if self._answer_in_order(turn):
+            self._ended()
+
+    def _given(self, turn: _Turn, outcome: Outcome) -> None:
+        """Write an answer in the middle of whatever the handler does; what follows from it waits for its end."""
+        turn.answer = _answer(turn.request, outcome)
+        if self._answer_in_order(turn) and not self._ending:
+            self._ending = True
+            asyncio.get_running_loop().call_soon(self._end_later)
+
+    def _end_later(self) -> None:
+        self._ending = False
+        if self.stream is None or self._gone:
+            self._ended()
+
+    def _answer_in_order(self, turn: _Turn) -> bool:
+        """Write all answers whose turn it is, now that this one is there; say whether something is over by that."""
         turns = self._turns
+        if self._gone:
+            with contextlib.suppress(ValueError):
+                turns.remove(turn)
+            return not self.runs_ours
         if turns[0] is not turn:
-            return  # its turn comes after another one
+            return False  # its turn comes after another one
         while turns and turns[0].answer is not None and self.stream is None:
             first = turns.popleft()
             assert first.answer is not None
             self._give(first.request, first.answer)
             if not self.stays and self.stream is None:
                 break  # nothing may follow it
-        if self.stream is None:
-            self._ended()
+        return self.stream is None
 
     def _give(self, request: Request, answer: Answer) -> None:
         """Write an answer whose turn it is."""
@@ -227,6 +253,10 @@ class Exchange:
                 self.transport.write(b"0\r\n\r\n")
             self.stays = self.stays and not self._occupancy.stopping
         self._ended()
+
+
+def _answer(request: Request, outcome: Outcome) -> Response:
+    return outcome if isinstance(outcome, Response) else _excuse(request, outcome)
 
 
 def _excuse(request: Request, error: BaseException) -> Response:

@@ -11,6 +11,7 @@ import msgspec
 
 from cordwood.broker.running import Running
 from cordwood.errors import CordwoodError, Limited
+from cordwood.http.later import Later, Outcome
 from cordwood.http.response import Response
 from cordwood.machine.clock import Clock
 from cordwood.server import limits
@@ -56,19 +57,16 @@ class Desk:
         """Return a name that no consumer had before."""
         return f"{self._prefix}-{next(self._numbers)}"
 
-    def ask(
-        self, call: Callable[[Then], object], render: Callable[[Any], Response] = as_json
-    ) -> asyncio.Future[Response]:
-        """Call the broker, and return a future of the answer."""
-        answer: asyncio.Future[Response] = self.loop.create_future()
+    def ask(self, call: Callable[[Then], object], render: Callable[[Any], Response] = as_json) -> Later:
+        """Call the broker, and return what its answer will be."""
+        answer = Later()
 
         def then(result: Any) -> None:
-            if answer.done():
-                return  # cancelled with the task that waited: the client left
             try:
-                answer.set_result(refused(result) if isinstance(result, CordwoodError) else render(result))
+                found: Outcome = refused(result) if isinstance(result, CordwoodError) else render(result)
             except Exception as error:  # it must not reach the broker, whose other answers wait behind this one
-                answer.set_exception(error)
+                found = error
+            answer.give(found)
 
         try:
             call(then)
@@ -81,7 +79,7 @@ class Desk:
         found: asyncio.Future[Any] = self.loop.create_future()
 
         def then(result: Any) -> None:
-            if not found.done():  # as above
+            if not found.done():  # cancelled with the task that waited: the client left
                 found.set_result(result)
 
         try:

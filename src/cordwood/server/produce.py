@@ -7,7 +7,6 @@ The query says what the body does not: `partition` holds for messages that name 
 both must be the same in both.
 """
 
-import asyncio
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
@@ -16,6 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from cordwood.broker.ops import Numbered
 from cordwood.broker.producing import Produced, Sent
 from cordwood.errors import Refused
+from cordwood.http.later import Later
 from cordwood.http.request import Request, split_query
 from cordwood.http.response import Response
 from cordwood.record import Records
@@ -129,19 +129,17 @@ def _gather(desk: Desk, asked: Query, message: Message, size: int) -> Answer:
     if asked.partition is not None and not isinstance(message.partition, int):
         message = structs.replace(message, partition=asked.partition)
     qos = _agreed("qos", asked.qos, message.qos)
-    answer = desk.loop.create_future()
+    answer = Later()
     durability = "memory" if qos == 0 else desk.running.durability
 
     def then(sent: Any) -> None:
-        if answer.done():
-            return  # cancelled by whoever waited
         if isinstance(sent, Sent):
             # A topic's name needs no escapes. msgspec would take three times as long.
             offset = "null" if sent.offset is None else sent.offset
             place = f'"topic":"{sent.topic}","partition":{sent.partition},"offset":{offset}'
-            answer.set_result(Response(200, f'{{{place},"durability":"{durability}"}}'.encode()))
+            answer.give(Response(200, f'{{{place},"durability":"{durability}"}}'.encode()))
         else:
-            answer.set_result(refused(sent))
+            answer.give(refused(sent))
 
     try:
         desk.broker.produce_one(topic, message, then, qos=0 if qos == 0 else 1, size=size)
@@ -162,7 +160,7 @@ def read_body(desk: Desk, kind: str, body: bytes | memoryview) -> Produce:
     return reader(body, desk.clock.now_ms(), desk.limits)
 
 
-def _append(desk: Desk, asked: Query, found: Produce, *, alone: bool) -> asyncio.Future[Response]:
+def _append(desk: Desk, asked: Query, found: Produce, *, alone: bool) -> Later:
     """Have messages written as a batch of their own."""
     topic = topic_of(asked.topic, found)
     records = placed(found.records, asked.partition)
@@ -203,7 +201,7 @@ def placed(records: Records, partition: int | None) -> Records:
         return records
     asked = records.partitions
     found = partition if asked is None or isinstance(asked, int) else asked.fill_null(partition)
-    return Records(records.batch, found, records.at_rest)
+    return Records(records.batch, found, records.resting)
 
 
 def _number(asked: Query, found: Produce, records: Records) -> Numbered | None:

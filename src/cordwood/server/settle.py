@@ -1,14 +1,13 @@
 """What consumers say about messages they hold: done, could not be done, needed for longer."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from cordwood.errors import Refused
+from cordwood.http.later import Later
 from cordwood.http.request import Request
-from cordwood.http.response import Response
 from cordwood.server.desk import NO_CONTENT, Desk
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Offset
@@ -51,7 +50,7 @@ _extend = Parameters(Extend)
 def ack(desk: Desk, request: Request) -> Answer:
     """Mark messages as done."""
     asked = _ack.read(request)
-    answer = desk.loop.create_future()
+    answer = Later()
     try:
         desk.broker.ack(asked.topic, asked.group, asked.partition, _ranges(asked), _then(answer), owner=asked.owner)
     finally:
@@ -62,7 +61,7 @@ def ack(desk: Desk, request: Request) -> Answer:
 def nack(desk: Desk, request: Request) -> Answer:
     """Say that messages could not be done."""
     asked = _nack.read(request)
-    answer = desk.loop.create_future()
+    answer = Later()
     try:
         desk.broker.nack(
             asked.topic,
@@ -82,7 +81,7 @@ def nack(desk: Desk, request: Request) -> Answer:
 def extend(desk: Desk, request: Request) -> Answer:
     """Keep messages for longer."""
     asked = _extend.read(request)
-    answer = desk.loop.create_future()
+    answer = Later()
     try:
         desk.broker.extend(
             asked.topic,
@@ -98,10 +97,9 @@ def extend(desk: Desk, request: Request) -> Answer:
     return answer
 
 
-def _then(answer: "asyncio.Future[Response]") -> Any:
+def _then(answer: Later) -> Any:
     def then(result: Any) -> None:
-        if not answer.done():  # cancelled by whoever waited
-            answer.set_result(NO_CONTENT if result is None else refused(result))
+        answer.give(NO_CONTENT if result is None else refused(result))
 
     return then
 

@@ -90,10 +90,8 @@ def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch], A
         rows += batch.num_rows
         if rows > limits.max_messages:
             raise TooLarge(f"more than {limits.max_messages} messages in one request")
-        if resting and not compressed and not batches:
-            whole = buffer.slice(start, source.tell() - start)
-        else:
-            whole = None
+        alone = resting and not compressed and not batches
+        whole = buffer.slice(start, source.tell() - start) if alone else None
         batches.append(batch)
 
 

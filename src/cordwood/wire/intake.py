@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cordwood.errors import Refused
-from cordwood.record import ARROW_ERRORS, HEADERS, TIME, Batch, Column, Records, assemble, at_rest, one_line, sizes
+from cordwood.record import ARROW_ERRORS, HEADERS, TIME, Batch, Column, Records, as_it_came, assemble, one_line, sizes
 
 _BINARY = pa.binary().id
 _TEXT = frozenset(t.id for t in (pa.string(), pa.large_string()))
@@ -92,9 +92,9 @@ def normalise(data: Batch, now_ms: int, limits: Limits, message: Any | None = No
         for name in ("timestamp", "deliver_at", "expires_at"):
             if name in data.schema.names:
                 _time(name, data.column(name))
-        stored = at_rest(data, message)
-        if stored is not None:
-            return Records(data, None, stored)
+        resting = as_it_came(data, message)
+        if resting is not None:
+            return Records(data, None, resting)
     columns: dict[str, Column] = {}
     partitions = None
     for name, column in zip(data.schema.names, data.columns, strict=True):

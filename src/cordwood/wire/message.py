@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from cordwood.compose import MOST_ROWS
 from cordwood.record import HEADERS, TIME, Records, assemble
 from cordwood.wire.intake import Limits, normalise
 from cordwood.wire.produce import Produce
@@ -151,6 +152,24 @@ def gathered(messages: Sequence[Message], now_ms: int) -> Records:
     now = pa.py_buffer(np.full(len(messages), now_ms * 1000, np.int64))
     columns["timestamp"] = pa.Array.from_buffers(TIME, len(messages), [None, now], 0)
     return Records(assemble(columns))
+
+
+def plain(messages: Sequence[Message]) -> tuple[list[bytes], list[bytes] | None] | None:
+    """Return values and keys of messages that were checked, if that is all; None when there is more to them.
+
+    Keys are None when none has one. Where some have one and some not, or a value is a tombstone, there is more.
+    """
+    if len(messages) > MOST_ROWS or any(others != _NONE_OF_THEM for others in map(_others, messages)):
+        return None
+    keys = [message.key for message in messages]
+    bare = keys.count(UNSET)
+    if bare != len(keys) and (bare or None in keys):
+        return None
+    values = [_value(message) for message in messages]
+    if None in values:
+        return None
+    found = [value.encode() if isinstance(value, str) else value for value in values]
+    return found, None if bare else [key.encode() for key in keys]  # type: ignore[union-attr, return-value]
 
 
 def produce(messages: Sequence[Message], now_ms: int, limits: Limits) -> Produce:
