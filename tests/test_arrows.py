@@ -20,7 +20,7 @@ ARROWS = {
     "journal": {"machine", "errors"},
     "tier": {"journal", "machine", "record", "errors"},
     "sim": {"machine", "errors"},
-    "broker": {"journal", "machine", "wire", "compose", "record", "partition", "settings", "errors"},
+    "broker": {"journal", "machine", "tier", "wire", "compose", "record", "partition", "settings", "errors"},
     "server": {"broker", "wire", "record", "partition", "http", "settings", "errors", "machine", "journal", ""},
     "client": {"wire", "record", "partition", "errors"},
     "aio": {"client"},

@@ -125,6 +125,16 @@ def batch() -> bytes:
     return head + body.to_pybytes()
 
 
+STORED = ops.Stored("shop/orders", "00000000000000aa", 0, 0, 2, 7, 0, 0x9AE0DAAF0C5D3A21, 4096, 65536)
+TIER_FACTS: list[ops.Op] = [
+    ops.StoreClaimed("5f0c", 7),
+    STORED,
+    ops.ObjectsDeleted([STORED.topic, "another"]),
+    ops.TopicBuried("shop/orders", "00000000000000aa"),
+    ops.Restored([b"a part", b"another"], [(STORED, 300, 1_700_000_000_000_000)], [("shop/orders", 0, 1 << 40)]),
+]
+
+
 def broker_state() -> State:
     """Return the state that these facts make, each in a frame of its own."""
     state = State()
@@ -142,6 +152,7 @@ def broker_snapshot() -> bytes:
 def golden() -> dict[str, bytes]:
     return {
         "broker-v1-facts.bin": bytes(ops.pack(FACTS)[0]),
+        "broker-v1-facts-of-the-tier.bin": bytes(ops.pack(TIER_FACTS)[0]),
         "broker-v1-snapshot.bin": broker_snapshot(),
         "journal-v1-segment.bin": written()[segment_name(0)],
         "journal-v1-clean.bin": written()["clean"],
@@ -190,6 +201,7 @@ def test_a_batch_of_version_1_is_read() -> None:
 
 def test_facts_of_version_1_are_read() -> None:
     assert ops.unpack((HERE / "broker-v1-facts.bin").read_bytes()) == FACTS
+    assert ops.unpack((HERE / "broker-v1-facts-of-the-tier.bin").read_bytes()) == TIER_FACTS
 
 
 def test_a_snapshot_of_version_1_is_read() -> None:

@@ -17,6 +17,7 @@ from cordwood.broker import ops
 from cordwood.broker.counts import Counts
 from cordwood.broker.dispatch import Dispatch
 from cordwood.broker.groups import Groups
+from cordwood.broker.history import Away, Wanted
 from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.producing import Producing
 from cordwood.broker.reads import Page, Reads
@@ -213,12 +214,21 @@ class Broker:
             action()
         except Preparing:
             self._wait_for_room(action, then, size)
+        except Away as away:
+            self._ledger.history.bring(away.wanted, lambda error: self._go_on(action, then, size, error))
         except (Conflict, NotFound) as error:
             self._ledger.reply(then, error)  # it was judged by what may not be durable yet
         except CordwoodError as error:
             if isinstance(error, Full):
                 self.counts.rejected("disk_full")
             then(error)
+
+    def _go_on(self, action: Callable[[], None], then: Then, size: int, error: CordwoodError | None) -> None:
+        """Do what needed something from the tier, now that it is here; or say why it is not."""
+        if error is not None:
+            then(error)
+        else:
+            self._try(action, then, size)
 
     def _wait_for_room(self, action: Callable[[], None], then: Then, size: int) -> None:
         try:
@@ -452,6 +462,10 @@ class Broker:
         self._do(lambda: self._groups.redrive(topic, group, partition, ranges, then, sent), then)
 
     # Reads
+
+    def bring(self, wanted: Wanted, then: Then) -> None:
+        """Have something brought from the tier; `then` gets None when it is here, or an error."""
+        self._ledger.history.bring(wanted, then)
 
     def place(self, topic: str, partition: int, start: Start) -> int:
         """Return the offset that a place means, among the messages that are visible."""

@@ -95,6 +95,7 @@ class Crew:
         self.group = group
         self.hands: dict[int, Hand] = {}
         self.live: dict[int, None] = {}  # partitions that may have something, in the order of their turns
+        self.away: set[int] = set()  # partitions whose next messages are being fetched from the tier
         self.waiting: dict[Consumer, None] = {}
         self.streams: set[Subscription] = set()
 

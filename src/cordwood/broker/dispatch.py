@@ -10,6 +10,7 @@ Where the journal has no room, what was taken goes back to where it was, and all
 """
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -23,6 +24,7 @@ from cordwood.broker.counts import Counts
 from cordwood.broker.crew import Consumer, Crew, Poll, Subscription
 from cordwood.broker.dead import dead_letters
 from cordwood.broker.hand import Hand
+from cordwood.broker.history import Away
 from cordwood.broker.index import Index, Place
 from cordwood.broker.ledger import Ledger
 from cordwood.broker.state import Group, Topic
@@ -254,6 +256,9 @@ class Dispatch:
         for number in list(crew.live):
             if left <= 0 or left_bytes <= 0:
                 break
+            if number in crew.away:
+                del crew.live[number]  # it is looked at again when its messages are here
+                continue
             partition = topic.partitions[number]
             hand = crew.hand(number, group.floor(number))
             others, holder = turn.get(number, (0, consumer.owner))
@@ -273,7 +278,7 @@ class Dispatch:
             portion = _Portion(number, hand)
             portions.append(portion)
             # What is not due, or has expired, must not hide what is behind it, nor be looked at one by one.
-            while portion.rows < most and self._scanned < MOST_SCANNED:
+            while portion.rows < most and self._scanned < MOST_SCANNED and number not in crew.away:
                 step = max(most - portion.rows, SCAN)
                 taken = self._take(crew, topic, group, terms, portion, partition.end, now, step)
                 self._scanned += sum(high - low for low, high, _ in taken)
@@ -283,7 +288,7 @@ class Dispatch:
             left_bytes -= portion.bytes
             if portion.rows:
                 turn[number] = others + portion.rows, consumer.owner
-            if not hand.ready and hand.next >= partition.end:
+            if number in crew.away or (not hand.ready and hand.next >= partition.end):
                 crew.live.pop(number, None)
             elif number in crew.live:  # the next turn begins with another partition
                 del crew.live[number]
@@ -366,7 +371,14 @@ class Dispatch:
                 if full or held:
                     hand.ready.add(place.first, place.end)
                     continue
-                for low, high, until_ms in _due(self._ledger.fetch(place), place, now):
+                try:
+                    batch = self._ledger.fetch(place)
+                except Away as away:
+                    self._bring(crew, portion.partition, away)
+                    hand.ready.add(place.first, place.end)
+                    held = True
+                    continue
+                for low, high, until_ms in _due(batch, place, now):
                     if full or held:
                         hand.ready.add(low, high)
                     elif until_ms < 0:
@@ -416,6 +428,26 @@ class Dispatch:
         else:
             portion.ranges.append((low, low + rows))
         return fits
+
+    def _bring(self, crew: Crew, number: int, away: Away) -> None:
+        """Have messages fetched from the tier; the partition is looked at again when they are here."""
+        if number in crew.away:
+            return
+        crew.away.add(number)
+
+        def then(error: CordwoodError | None) -> None:
+            if error is None:
+                self._arrived(crew, number)
+            else:
+                log.warning("%s of %s waits for the tier: %s", crew.group, crew.topic, error)
+                self._later(lambda _: self._arrived(crew, number))
+
+        self._ledger.history.bring(away.wanted, then)
+
+    def _arrived(self, crew: Crew, number: int) -> None:
+        crew.away.discard(number)
+        if self._is(crew):
+            self.stir(crew, number)
 
     # Back
 
@@ -600,38 +632,41 @@ class Dispatch:
         hand = crew.hands[number]
         key = (topic.name, group.name)
         index = topic.partitions[number].index
-        for chunk in _chunked(spent, BURIED_AT_ONCE, index):
+        chunks = deque(_chunked(spent, BURIED_AT_ONCE, index))
+        while chunks:
+            chunk = chunks[0]
             ranges = [(first, end) for first, end, _ in chunk]
             count = sum(end - first for first, end in ranges)
             done = ops.Done(topic.name, group.name, number, ranges, now)
             if terms["on_exhausted"] == "block":
-                errors = {found.error for _, _, found in chunk}
-                self._ledger.write(
-                    [
-                        ops.Failed(
-                            topic.name,
-                            group.name,
-                            number,
-                            [(a, b) for a, b, f in chunk if f.error == error],
-                            0,
-                            error,
-                        )
-                        for error in sorted(errors)
-                    ],
-                    reserve=True,
-                )
+                self._ledger.write(_failures(topic, group, number, chunk), reserve=True)
                 for first, end in ranges:
                     self._take_back(hand, number, first, end)
                     hand.stuck.add(first, end)
+                chunks.popleft()
                 continue
             if terms["on_exhausted"] == "dlq":
-                facts, payload = self._burial(topic, group, number, chunk)
+                try:
+                    facts, payload = self._burial(topic, group, number, chunk)
+                except Away as away:
+                    self._give_up_later(crew, topic, group, number, [one for rest in chunks for one in rest], away)
+                    return
                 self._ledger.write([*facts, done], [payload] if payload is not None else [], reserve=True)
                 self._counts.dead_letters[key] += count
             else:
                 self._ledger.write([done], reserve=True)
                 self._counts.dropped[key] += count
+            chunks.popleft()
             self.finish(crew, number, ranges)
+
+    def _give_up_later(self, crew: Crew, topic: Topic, group: Group, number: int, spent: Tried, away: Away) -> None:
+        """Keep messages that had their last attempt, with their errors, until they are here to be buried."""
+        hand = crew.hands[number]
+        self._ledger.write(_failures(topic, group, number, spent), reserve=True)
+        for first, end, _ in spent:
+            self._take_back(hand, number, first, end)
+            hand.ready.add(first, end)
+        self._bring(crew, number, away)
 
     def _burial(self, topic: Topic, group: Group, number: int, chunk: Tried) -> tuple[list[ops.Op], Batch | None]:
         """Return the facts that put messages into the dead-letter topic, and their payload."""
@@ -674,6 +709,14 @@ class _Portion:
         self.runs: list[Run] = []
         self.rows = 0
         self.bytes = 0
+
+
+def _failures(topic: Topic, group: Group, number: int, tried: Tried) -> list[ops.Op]:
+    """Return the facts that say why messages failed."""
+    return [
+        ops.Failed(topic.name, group.name, number, [(a, b) for a, b, f in tried if f.error == error], 0, error)
+        for error in sorted({found.error for _, _, found in tried})
+    ]
 
 
 def _held_by(hand: Hand, consumer: Consumer, *, handed: bool = False) -> Ranges:

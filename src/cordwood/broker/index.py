@@ -1,30 +1,59 @@
-"""Where a partition's messages are: for each piece of a payload, its offsets and its place in the journal.
+"""Where a partition's messages are: in the journal, a piece of a payload; in the tier, an object.
 
     piece    first offset · count · LSN and payload of the frame · first row there · bytes before · latest timestamp
+    object   the same, with LSN `TIERED`; `tiered` says which one it is
 
-The arrays only grow at their end; what goes from the front makes new arrays. So a captured piece of them, up to a
-length, never changes, and a snapshot may be written from it in another thread.
+The arrays only grow at their end; what goes from the front, or from the journal into the tier, makes new arrays. So a
+captured piece of them, up to a length, never changes, and a snapshot may be written from it in another thread.
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from cordwood.tier.descriptor import Descriptor
+
+TIERED = -1  # in place of an LSN
 _COLUMNS = ("first", "count", "lsn", "payload", "row", "before", "latest_us")
 COLUMN_BYTES = 8 * len(_COLUMNS)
 
 
+class Tiered(NamedTuple):
+    """An object that holds the messages from `descriptor.first` to `.end`, all of them.
+
+    It is of so many bytes; each of its row groups but the last has `group_rows` messages.
+    """
+
+    descriptor: Descriptor
+    bytes: int
+    group_rows: int
+
+    @property
+    def first(self) -> int:
+        return self.descriptor.first
+
+    @property
+    def end(self) -> int:
+        return self.descriptor.end
+
+    def group(self, offset: int) -> tuple[int, int]:
+        """Return the offsets of the row group that a message is in, from first to end."""
+        first = offset - (offset - self.first) % self.group_rows
+        return first, min(first + self.group_rows, self.end)
+
+
 class Place(NamedTuple):
-    """Rows of a payload that are messages of one partition, from offset `first` on."""
+    """Messages of one partition, from offset `first` on: rows of a payload, or of one row group of an object."""
 
     first: int
     length: int
     lsn: int
     payload: int
     row: int
+    tiered: Tiered | None = None
 
     @property
     def end(self) -> int:
@@ -34,10 +63,11 @@ class Place(NamedTuple):
 class Index:
     """The pieces of one partition, oldest first. Offsets rise; between two pieces some may be missing."""
 
-    __slots__ = ("_columns", "total_bytes")
+    __slots__ = ("_columns", "tiered", "total_bytes")
 
     def __init__(self) -> None:
         self._columns: tuple[array[int], ...] = tuple(array("q") for _ in _COLUMNS)
+        self.tiered: list[Tiered] = []  # the objects, by their offsets
         self.total_bytes = 0  # of all pieces there ever were; `before` counts in it
 
     def __len__(self) -> int:
@@ -62,7 +92,9 @@ class Index:
         at = max(0, bisect_right(firsts, first) - 1)
         while at < len(firsts) and firsts[at] < end:
             start, stop = max(first, firsts[at]), min(end, firsts[at] + counts[at])
-            if start < stop:
+            if start < stop and lsns[at] == TIERED:
+                yield from _groups(self.object_at(start), start, stop)
+            elif start < stop:
                 yield Place(start, stop - start, lsns[at], payloads[at], rows[at] + start - firsts[at])
             at += 1
 
@@ -101,16 +133,92 @@ class Index:
 
     def lowest_lsn(self) -> int | None:
         """Return the LSN of the oldest frame that holds one of these messages."""
-        return int(np.frombuffer(self._columns[2], np.int64).min()) if len(self) else None
+        lsns = np.frombuffer(self._columns[2], np.int64) if len(self) else np.empty(0, np.int64)
+        lsns = lsns[lsns != TIERED]
+        return int(lsns.min()) if len(lsns) else None
 
-    def trim(self, start: int) -> None:
-        """Forget the pieces that lie wholly below `start`."""
+    def object_at(self, offset: int) -> Tiered:
+        """Return the object that a message is in; it is in one."""
+        return self.tiered[bisect_right(self.tiered, offset, key=_first) - 1]
+
+    @property
+    def journal_first(self) -> int | None:
+        """The first offset that is in the journal and in no object."""
+        at = self._untiered()
+        return self._columns[0][at] if at < len(self) else None
+
+    def untiered(self, most_bytes: int) -> tuple[int, int, int, int] | None:
+        """Return what comes next into the tier: first, end, its bytes, and those of all to come; None for nothing.
+
+        It is whole pieces, neighbours without a gap, and no more than `most_bytes` if that is more than one piece.
+        """
+        at = start = self._untiered()
+        if at >= len(self):
+            return None
+        firsts, counts, before = self._columns[0], self._columns[1], self._columns[5]
+        end = firsts[at]
+        while at < len(self) and firsts[at] == end:
+            behind = before[at + 1] if at + 1 < len(self) else self.total_bytes
+            if at > start and behind - before[start] > most_bytes:
+                break
+            end += counts[at]
+            at += 1
+        size = (before[at] if at < len(self) else self.total_bytes) - before[start]
+        return firsts[start], end, size, self.total_bytes - before[start]
+
+    def latest_us(self, first: int, end: int) -> int:
+        """Return the latest timestamp of the pieces that begin in these offsets, 0 when there are none."""
+        low, high = bisect_left(self._columns[0], first), bisect_left(self._columns[0], end)
+        return max(self._columns[6][low:high], default=0)
+
+    def put(self, tiered: Tiered) -> list[Tiered]:
+        """Have the messages of an object be in it, and no longer where they were; return the objects it replaces.
+
+        What it stands for begins and ends with pieces. Where they were lost, it comes in their place.
+        """
+        firsts, counts = self._columns[0], self._columns[1]
+        low, high = bisect_left(firsts, tiered.first), bisect_left(firsts, tiered.end)
+        assert not high or firsts[high - 1] + counts[high - 1] <= tiered.end, "an object ends with a piece"
+        assert not low or firsts[low - 1] + counts[low - 1] <= tiered.first, "an object begins with a piece"
+        before = self._columns[5][low] if low < len(self) else self.total_bytes
+        latest = max(self._columns[6][low:high], default=0)
+        piece = (tiered.first, tiered.end - tiered.first, TIERED, 0, 0, before, latest)
+        self._columns = tuple(
+            column[:low] + array("q", (number,)) + column[high:]
+            for column, number in zip(self._columns, piece, strict=True)
+        )
+        gone = [one for one in self.tiered if tiered.first <= one.first < tiered.end]
+        self.tiered = sorted([*(one for one in self.tiered if one not in gone), tiered], key=_first)
+        return gone
+
+    def bring(self, tiered: Tiered, size: int, latest_us: int) -> None:
+        """Add an object behind all others, whose messages have so many bytes."""
+        self.append(tiered.first, tiered.end - tiered.first, TIERED, 0, 0, size, latest_us)
+        self.tiered = [*self.tiered, tiered]
+
+    def only_tiered(self) -> None:
+        """Forget all that is in the journal: it is another one now."""
+        left = [at for at, lsn in enumerate(self._columns[2]) if lsn == TIERED]
+        if len(left) < len(self):
+            end = self._columns[5][left[-1] + 1] if left and left[-1] + 1 < len(self) else None
+            self.total_bytes = self.total_bytes if end is None and left else end or 0
+            self._columns = tuple(array("q", [column[at] for at in left]) for column in self._columns)
+
+    def _untiered(self) -> int:
+        """Return the number of the first piece behind all objects."""
+        return bisect_left(self._columns[0], self.tiered[-1].end) if self.tiered else 0
+
+    def trim(self, start: int) -> list[Tiered]:
+        """Forget the pieces that lie wholly below `start`; return the objects among them."""
         firsts, counts = self._columns[0], self._columns[1]
         gone = bisect_right(firsts, start)
         if gone and firsts[gone - 1] + counts[gone - 1] > start:
             gone -= 1
         if gone:
             self._columns = tuple(column[gone:] for column in self._columns)
+        over = [one for one in self.tiered if one.end <= start]
+        self.tiered = self.tiered[len(over) :]
+        return over
 
     def cut_lsns(self, first: int, end: int) -> list[tuple[int, int]]:
         """Forget the pieces in the frames from `first` to `end`; return the offsets that went, as ranges."""
@@ -122,7 +230,7 @@ class Index:
         return ranges
 
     def captured(self) -> tuple[int, int, tuple["array[int]", ...]]:
-        """Return length, total and columns, to be read later in another thread."""
+        """Return length, total and columns, to be read later in another thread; `tiered` is apart."""
         return len(self), self.total_bytes, self._columns
 
     def extend(self, columns: list[bytes]) -> None:
@@ -132,4 +240,17 @@ class Index:
 
     def _place(self, at: int) -> Place:
         firsts, counts, lsns, payloads, rows, _, _ = self._columns
-        return Place(firsts[at], counts[at], lsns[at], payloads[at], rows[at])
+        tiered = self.object_at(firsts[at]) if lsns[at] == TIERED else None
+        return Place(firsts[at], counts[at], lsns[at], payloads[at], rows[at], tiered)
+
+
+def _first(tiered: Tiered) -> int:
+    return tiered.first
+
+
+def _groups(tiered: Tiered, first: int, end: int) -> Iterator[Place]:
+    """Yield the messages from `first` to `end` of an object, as far as each row group goes."""
+    while first < end:
+        start, stop = tiered.group(first)
+        yield Place(first, min(stop, end) - first, TIERED, 0, first - start, tiered)
+        first = stop

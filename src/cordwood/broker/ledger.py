@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from cordwood.broker import ops, snapshot
 from cordwood.broker.cache import Cache
+from cordwood.broker.history import History
 from cordwood.broker.index import Place
 from cordwood.broker.state import Partition, State
 from cordwood.errors import CordwoodError, Unavailable
@@ -30,6 +31,8 @@ log = logging.getLogger("cordwood.broker")
 
 Then = Callable[[Any], None]
 READ_AHEAD_BYTES = 1 << 20  # what the journal reads from the disk at once
+HISTORY_SHARE = 4  # of the room for new messages there is so much more for old ones from the tier: a quarter
+LEAST_HISTORY_BYTES = 32 << 20  # a few row groups
 
 
 class Log(Protocol):
@@ -48,6 +51,7 @@ class Ledger:
     def __init__(self, cache_bytes: int, sync: str = "always"):
         self.state = State()
         self.cache = Cache(cache_bytes)
+        self.history = History(max(cache_bytes // HISTORY_SHARE, LEAST_HISTORY_BYTES))
         self.failure: Unavailable | None = None
         self.end = 0  # the LSN that the next frame gets
         self.replied = 0  # replies that rest on frames below are out
@@ -195,7 +199,9 @@ class Ledger:
     # Reading
 
     def fetch(self, place: Place) -> Batch:
-        """Return the messages of a place, from memory or from the journal."""
+        """Return the messages of a place, from memory or from the journal; raise `Away` for the tier's."""
+        if place.tiered is not None:
+            return self.history.fetch(place)
         found = self.cache.get(place.lsn, place.payload)
         if found is None:
             found = self._read(place)

@@ -212,6 +212,57 @@ class ReaderDeleted(Struct, array_like=True, frozen=True, tag=19):
     reader: str
 
 
+class Stored(Struct, array_like=True, frozen=True, tag=20):
+    """The messages from `first` to `end` are in an object of the tier, and are read from there from now on.
+
+    It replaces objects that held the same messages; these are deleted, but not before `keep_until_ms`.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int
+    end: int
+    epoch: int
+    generation: int
+    checksum: int
+    bytes: int
+    group_rows: int
+    keep_until_ms: int = 0
+
+
+class ObjectsDeleted(Struct, array_like=True, frozen=True, tag=21):
+    """These objects, which no message is read from, are no longer in the store."""
+
+    names: list[str]
+
+
+class TopicBuried(Struct, array_like=True, frozen=True, tag=22):
+    """No object of a deleted topic is in the store any more."""
+
+    topic: str
+    topic_id: str
+
+
+class Restored(Struct, array_like=True, frozen=True, tag=23):
+    """The journal was lost; this is what the store knows: the parts of a snapshot, and objects that came after it.
+
+    All that was in the lost journal alone is a hole. `ends` says where each partition goes on behind it: (topic,
+    partition, offset). An object is (fact, bytes of its messages, latest timestamp).
+    """
+
+    parts: list[bytes]
+    objects: list[tuple[Stored, int, int]]
+    ends: list[tuple[str, int, int]]
+
+
+class StoreClaimed(Struct, array_like=True, frozen=True, tag=24):
+    """This broker has the claim to a store. A journal belongs to one store, and a store to one journal."""
+
+    store: str
+    epoch: int
+
+
 Op = (
     TopicMade
     | TopicSet
@@ -232,6 +283,11 @@ Op = (
     | Redriven
     | ReaderPut
     | ReaderDeleted
+    | Stored
+    | ObjectsDeleted
+    | TopicBuried
+    | Restored
+    | StoreClaimed
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -362,7 +362,7 @@ def _buffered(topic: Topic, number: int, active: Sequence[Group]) -> tuple[int, 
     """Return what the slowest active group has not done of a partition: messages and bytes."""
     partition = topic.partitions[number]
     if not topic.groups:
-        return partition.end - partition.start, partition.bytes
+        return partition.messages, partition.bytes
     most = most_bytes = 0
     for group in active:
         waiting = group.open(number, partition.end)

@@ -1,12 +1,14 @@
 """The log read by offset or time, independent of groups; named readers; and where a range's bytes are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from cordwood.broker import names, ops, starts
+from cordwood.broker.history import Away
+from cordwood.broker.index import Tiered
 from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.starts import Start
 from cordwood.broker.state import Partition, Reader, Topic
@@ -36,14 +38,19 @@ class ReaderInfo(Struct, frozen=True):
     offsets: dict[str, int]
 
 
-class SpanInfo(Struct, frozen=True):
-    """Where messages are: `source` is "broker" for what is read through it."""
+class SpanInfo(Struct, frozen=True, omit_defaults=True):
+    """Where messages are: `source` is "broker" for what is read through it, or "object", or "hole" for none at all.
+
+    `bytes` are those of keys, values and headers. An object may hold more than the span; it has `object_bytes`.
+    """
 
     partition: int
     start: int
     end: int
     source: str
     bytes: int
+    object: str | None = None
+    object_bytes: int = 0
 
 
 class Reads:
@@ -61,7 +68,10 @@ class Reads:
         return starts.resolve(self._ledger, partition, start, partition.shown)
 
     def page(self, topic_name: str, topic_id: str, number: int, offset: int, most: int, most_bytes: int) -> Page:
-        """Return durable messages from `offset` on, oldest first; one at least, if there is one."""
+        """Return durable messages from `offset` on, oldest first; one at least, if there is one.
+
+        Raises `Away` when the first of them is in the tier and not here.
+        """
         topic = self._topics.find(topic_name)
         if topic.id != topic_id:
             raise NotFound(f"the topic {topic_name!r} was deleted, and another one made")
@@ -70,7 +80,12 @@ class Reads:
         end = min(partition.shown, offset + most)
         runs: list[Run] = []
         for place in partition.index.places(offset, end):
-            batch = self._ledger.fetch(place)
+            try:
+                batch = self._ledger.fetch(place)
+            except Away:
+                if not runs:
+                    raise
+                return Page(coalesce(runs), place.first)
             size = batch.nbytes
             if size > most_bytes:
                 ends = np.cumsum(sizes(batch))
@@ -105,13 +120,11 @@ class Reads:
     def spans(self, topic_name: str, first: int | None, end: int | None, then: Then) -> None:
         """`then` gets SpanInfo of every range between two offsets of each partition."""
         topic = self._topics.find(topic_name)
-        found = []
+        found: list[SpanInfo] = []
         for number, partition in enumerate(topic.partitions):
             low = max(partition.start, first or 0)
             high = partition.end if end is None else min(end, partition.end)
-            if low < high:
-                size = partition.index.bytes_before(high) - partition.index.bytes_before(low)
-                found.append(SpanInfo(number, low, high, "broker", size))
+            found += _spans(number, partition, low, high)
         self._ledger.show(then, found)
 
     # Named readers
@@ -153,6 +166,36 @@ class Reads:
         return topic.partitions[number]
 
     def _describe(self, topic: Topic, name: str, reader: Reader) -> ReaderInfo:
-        lag = sum(max(0, p.end - max(p.start, reader.offsets.get(n, 0))) for n, p in enumerate(topic.partitions))
+        lag = 0
+        for number, partition in enumerate(topic.partitions):
+            at = max(partition.start, reader.offsets.get(number, 0))
+            lag += max(0, partition.end - at - partition.missing(at, partition.end))
         offsets = {str(number): offset for number, offset in sorted(reader.offsets.items())}
         return ReaderInfo(topic.name, name, reader.moved_ms, lag, offsets)
+
+
+def _spans(number: int, partition: Partition, low: int, high: int) -> Iterator[SpanInfo]:
+    """Yield where the offsets from `low` to `high` are, without a gap."""
+    index = partition.index
+    ranges: list[tuple[int, int, Tiered | None]] = [(one.first, one.end, one) for one in index.tiered]
+    ranges += [(first, end, None) for first, end in partition.holes]
+    at = low
+    for first, end, tiered in sorted(ranges, key=lambda found: found[0]):
+        first, end = max(first, low), min(end, high)
+        if first >= end:
+            continue
+        if at < first:
+            yield _span(number, partition, at, first)
+        if tiered is None:
+            yield SpanInfo(number, first, end, "hole", 0)
+        else:
+            size = index.bytes_before(end) - index.bytes_before(first)
+            yield SpanInfo(number, first, end, "object", size, tiered.descriptor.name, tiered.bytes)
+        at = end
+    if at < high:
+        yield _span(number, partition, at, high)
+
+
+def _span(number: int, partition: Partition, first: int, end: int) -> SpanInfo:
+    size = partition.index.bytes_before(end) - partition.index.bytes_before(first)
+    return SpanInfo(number, first, end, "broker", size)

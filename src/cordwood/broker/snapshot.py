@@ -1,7 +1,8 @@
 """The state as the parts of a snapshot, and back.
 
     part      MessagePack array: its number, then its fields; none is larger than about a megabyte
-    order     Head · for each topic: Topic, its indexes, producers, keys, readers, groups with cursors · writers
+    order     Head · for each topic: Topic, its indexes, objects and holes, producers, keys, readers, groups with
+              cursors · writers · what is to be deleted from the store
 
 All but the indexes is encoded when the state is captured, so its size is exact. The indexes are by far the largest;
 of them the capture takes only a length, and their bytes are copied in whichever thread draws the parts.
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from cordwood.broker import ops
-from cordwood.broker.index import COLUMN_BYTES
+from cordwood.broker.index import COLUMN_BYTES, Tiered
 from cordwood.broker.numbers import Numbers
 from cordwood.broker.ranges import Ranges
 from cordwood.broker.state import Cursor, Group, Key, Reader, StagePart, State, Topic, Writer
@@ -24,6 +25,7 @@ from cordwood.broker.tries import Tries, Try
 from cordwood.errors import OtherVersion
 from cordwood.journal.fold import Snapshot
 from cordwood.machine.disk import Buffer
+from cordwood.tier.descriptor import Descriptor
 
 VERSION = 1
 CHUNK = 16_384  # pieces of an index, or other small things, in one part
@@ -121,6 +123,32 @@ class StagePartPart(Struct, array_like=True, frozen=True, tag=12):
     at: int
 
 
+class ObjectsPart(Struct, array_like=True, frozen=True, tag=13):
+    """Objects of a partition: (first, end, epoch, generation, checksum, bytes, group_rows)."""
+
+    topic: str
+    partition: int
+    objects: list[tuple[int, int, int, int, int, int, int]]
+
+
+class HolesPart(Struct, array_like=True, frozen=True, tag=14):
+    topic: str
+    partition: int
+    holes: list[tuple[int, int]]
+
+
+class DoomedPart(Struct, array_like=True, frozen=True, tag=15):
+    """Objects to be deleted: (name, not before); and deleted topics that have some: (topic, id)."""
+
+    doomed: list[tuple[str, int]]
+    graves: list[tuple[str, str]]
+
+
+class StorePart(Struct, array_like=True, frozen=True, tag=16):
+    store: str
+    epoch: int
+
+
 Part = (
     Head
     | TopicPart
@@ -134,6 +162,10 @@ Part = (
     | TriesPart
     | WriterPart
     | StagePartPart
+    | ObjectsPart
+    | HolesPart
+    | DoomedPart
+    | StorePart
 )
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Part] = msgspec.msgpack.Decoder(Part)
@@ -151,6 +183,12 @@ def capture(state: State) -> Snapshot:
             for part in staged:
                 pieces = list(part.pieces)
                 parts.append(_encode(StagePartPart(name, batch, task, attempt, *part[:4], pieces, part.at)))
+    if state.store:
+        parts.append(_encode(StorePart(state.store, state.epoch)))
+    for doomed in _chunks(state.doomed.items(), CHUNK // 16):
+        parts.append(_encode(DoomedPart(doomed, [])))
+    for graves in _chunks(state.graves, CHUNK // 16):
+        parts.append(_encode(DoomedPart([], graves)))
     pending = [part for part in parts if isinstance(part, _Pending)]
     most_parts = len(parts) - len(pending) + sum(part.most_parts for part in pending)
     most_bytes = sum(len(part) for part in parts if isinstance(part, bytes))
@@ -200,6 +238,10 @@ def _capture_topic(topic: Topic, parts: list["bytes | _Pending"]) -> None:
                 parts.append(_Pending(name, number, captured))
             else:
                 parts.append(_encode(IndexPart(name, number, captured[1], [b""] * len(captured[2]))))
+        for objects in _chunks(partition.index.tiered, CHUNK):
+            parts.append(_encode(ObjectsPart(name, number, [_flat(one) for one in objects])))
+        if partition.holes:
+            parts.append(_encode(HolesPart(name, number, partition.holes)))
         for chunk in _chunks(partition.producers.items(), CHUNK // 64):
             found = [(producer, n.epoch, n.next, n.turns, n.used_ms) for producer, n in chunk]
             parts.append(_encode(ProducersPart(name, number, found)))
@@ -209,6 +251,11 @@ def _capture_topic(topic: Topic, parts: list["bytes | _Pending"]) -> None:
         parts.append(_encode(ReaderPart(name, reader, list(known.offsets.items()), known.moved_ms)))
     for group in topic.groups.values():
         _capture_group(name, group, parts)
+
+
+def _flat(one: Tiered) -> tuple[int, int, int, int, int, int, int]:
+    found = one.descriptor
+    return found.first, found.end, found.epoch, found.generation, found.checksum, one.bytes, one.group_rows
 
 
 def _capture_group(topic: str, group: Group, parts: list["bytes | _Pending"]) -> None:
@@ -265,6 +312,11 @@ def _restore_part(state: State, part: Part) -> None:
     elif isinstance(part, WriterPart):
         writer = state.writers[part.writer] = Writer()
         writer.last, writer.results, writer.used_ms = part.last, part.results, part.used_ms
+    elif isinstance(part, StorePart):
+        state.store, state.epoch = part.store, part.epoch
+    elif isinstance(part, DoomedPart):
+        state.doomed.update(part.doomed)
+        state.graves.update(dict.fromkeys(part.graves))
     elif isinstance(part, StagePartPart):
         staged = StagePart(part.topic, part.topic_id, part.lsn, part.payload, part.pieces, part.at)
         stages = state.writers[part.writer].stages
@@ -278,6 +330,13 @@ def _restore_topic_part(topic: Topic, part: Any) -> None:
         index = topic.partitions[part.partition].index
         index.extend(part.columns)
         index.total_bytes = part.total_bytes
+    elif isinstance(part, ObjectsPart):
+        index = topic.partitions[part.partition].index
+        for first, end, epoch, generation, checksum, size, group_rows in part.objects:
+            place = (topic.name, topic.id, part.partition, first, end, epoch, generation, end - first, checksum)
+            index.tiered.append(Tiered(Descriptor(*place), size, group_rows))
+    elif isinstance(part, HolesPart):
+        topic.partitions[part.partition].holes = list(part.holes)
     elif isinstance(part, ProducersPart):
         for name, epoch, following, turns, used_ms in part.producers:
             topic.partitions[part.partition].producers[name] = Numbers(epoch, following, turns, used_ms)

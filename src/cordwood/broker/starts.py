@@ -49,13 +49,22 @@ def parse(text: str | int) -> Start:
 
 
 def resolve(ledger: Ledger, partition: Partition, start: Start, end: int) -> int:
-    """Return the offset that a place means in a partition whose messages go up to `end`."""
+    """Return the offset that a place means in a partition whose messages go up to `end`.
+
+    Raises `Away` where only an object in the tier can tell.
+    """
     if start.offset is not None:
         return min(max(start.offset, partition.start), max(end, partition.start))
     if start.time_ms is None:
         return end
     time_us, at = start.time_ms * 1000, partition.start
     while (piece := partition.index.since(time_us, at)) is not None and piece.first < end:
+        if piece.tiered is not None:
+            found = ledger.history.since(piece.tiered, max(at, piece.first), time_us)
+            if found is not None:
+                return min(end, found)
+            at = piece.end
+            continue
         late = times_us(ledger.fetch(piece), "timestamp") >= time_us
         late[: max(0, at - piece.first)] = False  # the start may lie within a piece
         if late.any():

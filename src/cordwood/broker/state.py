@@ -4,11 +4,14 @@
 
     State
     ├── topics    name → Topic
-    │   ├── partitions   start, end, index of pieces, producers
+    │   ├── partitions   start, end, holes, index of pieces and objects, producers
     │   ├── groups       name → Group: a Cursor for each partition (floor, done, tries), dead letters sent back
     │   ├── readers      name → offsets
     │   └── keys         idempotency key → where its message is
-    └── writers   name → Writer: last published batch, staged batches
+    ├── writers   name → Writer: last published batch, staged batches
+    ├── store     which one it belongs to
+    ├── doomed    objects that nothing is read from, to be deleted from the store
+    └── graves    deleted topics that have objects in the store
 
 Nothing but `apply` changes it. No message's bytes are here, only their places.
 """
@@ -18,11 +21,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from cordwood.broker import names, ops
-from cordwood.broker.index import Index
+from cordwood.broker.index import Index, Tiered
 from cordwood.broker.numbers import Numbers
 from cordwood.broker.ranges import Ranges
 from cordwood.broker.terms import GroupTerms, TopicTerms
 from cordwood.broker.tries import Tries, Try
+from cordwood.tier.descriptor import Descriptor
 
 MOST_KEYS = 100_000  # idempotency keys of a topic: 4 MB in every snapshot
 
@@ -52,14 +56,16 @@ class Partition:
     """One log of a topic: offsets from `start` to `end`.
 
     `shown` is how far the log is durable: what readers may see. It is not part of the fold; the ledger moves it.
+    `holes` are offsets that were lost with a journal, before the tier had them; no message is there.
     """
 
-    __slots__ = ("end", "index", "producers", "shown", "start")
+    __slots__ = ("end", "holes", "index", "producers", "shown", "start")
 
     def __init__(self) -> None:
         self.start = 0
         self.end = 0
         self.shown = 0
+        self.holes: list[tuple[int, int]] = []
         self.index = Index()
         self.producers: dict[str, Numbers] = {}
 
@@ -67,6 +73,20 @@ class Partition:
     def bytes(self) -> int:
         """The bytes of keys, values and headers that it holds."""
         return self.index.total_bytes - self.index.bytes_before(self.start)
+
+    @property
+    def messages(self) -> int:
+        """How many messages it holds."""
+        return self.end - self.start - self.missing(self.start, self.end)
+
+    @property
+    def tiered(self) -> int:
+        """The offset below which everything is in the tier."""
+        return max(self.start, self.index.tiered[-1].end) if self.index.tiered else self.start
+
+    def missing(self, first: int, end: int) -> int:
+        """Return how many of these offsets are in holes."""
+        return sum(max(0, min(end, stop) - max(first, start)) for start, stop in self.holes)
 
 
 class Cursor:
@@ -172,6 +192,10 @@ class State:
         self.topics: dict[str, Topic] = {}
         self.writers: dict[str, Writer] = {}
         self.lost: list[tuple[int, int]] = []  # LSNs that an operator gave up
+        self.store = ""  # the store that it belongs to, and under which claim it was last
+        self.epoch = 0
+        self.doomed: dict[str, int] = {}  # name → not to be deleted before, in ms
+        self.graves: dict[tuple[str, str], None] = {}  # (topic, id)
         self._apply: dict[type, Callable[[int, Any], None]] = {
             ops.TopicMade: self._topic_made,
             ops.TopicSet: self._topic_set,
@@ -192,6 +216,11 @@ class State:
             ops.Redriven: self._redriven,
             ops.ReaderPut: self._reader_put,
             ops.ReaderDeleted: self._reader_deleted,
+            ops.Stored: self._stored,
+            ops.ObjectsDeleted: self._objects_deleted,
+            ops.TopicBuried: self._topic_buried,
+            ops.Restored: self._restored,
+            ops.StoreClaimed: self._store_claimed,
         }
 
     def apply(self, lsn: int, facts: Iterable[ops.Op]) -> None:
@@ -234,6 +263,8 @@ class State:
 
     def _topic_deleted(self, lsn: int, op: ops.TopicDeleted) -> None:
         gone = self.topics.pop(op.topic)
+        if any(partition.index.tiered for partition in gone.partitions):
+            self.graves[(gone.name, gone.id)] = None
         for writer in self.writers.values():
             for key, parts in list(writer.stages.items()):
                 writer.stages[key] = [part for part in parts if part.topic_id != gone.id]
@@ -249,7 +280,9 @@ class State:
         partition = topic.partitions[op.partition]
         assert partition.start <= op.start <= partition.end, "the start moves forward, up to the end"
         partition.start = op.start
-        partition.index.trim(op.start)
+        for one in partition.index.trim(op.start):
+            self.doomed[one.descriptor.name] = 0
+        partition.holes = [hole for hole in partition.holes if hole[1] > op.start]
         for group in topic.groups.values():
             if group.floor(op.partition) < op.start:
                 group.cursor(op.partition).add_done(0, op.start)
@@ -322,6 +355,8 @@ class State:
         groups = self.topics[op.topic].groups
         assert op.group not in groups, "a group is made once"
         groups[op.group] = Group(op.group, list(op.starts), op.terms, op.at)
+        for number, partition in enumerate(self.topics[op.topic].partitions):
+            _pass_holes(groups[op.group], number, partition)
 
     def _group(self, op: Any) -> Group:
         return self.topics[op.topic].groups[op.group]
@@ -334,8 +369,9 @@ class State:
 
     def _sought(self, lsn: int, op: ops.Sought) -> None:
         group = self._group(op)
-        for partition, offset in op.to:
-            group.cursors[partition] = Cursor(offset)
+        for number, offset in op.to:
+            group.cursors[number] = Cursor(offset)
+            _pass_holes(group, number, self.topics[op.topic].partitions[number])
         group.moved_ms = op.at
 
     def _delivered(self, lsn: int, op: ops.Delivered) -> None:
@@ -375,6 +411,58 @@ class State:
 
     def _reader_deleted(self, lsn: int, op: ops.ReaderDeleted) -> None:
         del self.topics[op.topic].readers[op.reader]
+
+    # The tier
+
+    def _stored(self, lsn: int, op: ops.Stored) -> None:
+        topic = self.topics[op.topic]
+        assert topic.id == op.topic_id, "an object belongs to a topic, not to its name"
+        for one in topic.partitions[op.partition].index.put(tiered(op)):
+            self.doomed[one.descriptor.name] = op.keep_until_ms
+
+    def _store_claimed(self, lsn: int, op: ops.StoreClaimed) -> None:
+        self.store, self.epoch = op.store, op.epoch
+
+    def _objects_deleted(self, lsn: int, op: ops.ObjectsDeleted) -> None:
+        for name in op.names:
+            self.doomed.pop(name, None)
+
+    def _topic_buried(self, lsn: int, op: ops.TopicBuried) -> None:
+        self.graves.pop((op.topic, op.topic_id), None)
+
+    def _restored(self, lsn: int, op: ops.Restored) -> None:
+        from cordwood.broker import snapshot  # which knows this module
+
+        found = snapshot.restore(op.parts)
+        self.topics, self.writers, self.doomed, self.graves = found.topics, found.writers, found.doomed, found.graves
+        for writer in self.writers.values():
+            writer.stages.clear()  # they were in the lost journal
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                partition.index.only_tiered()
+        for fact, size, latest_us in op.objects:
+            self.topics[fact.topic].partitions[fact.partition].index.bring(tiered(fact), size, latest_us)
+        for name, number, end in op.ends:
+            topic = self.topics[name]
+            partition = topic.partitions[number]
+            if partition.tiered < end:
+                partition.holes.append((partition.tiered, end))
+                partition.end = end
+            for group in topic.groups.values():
+                _pass_holes(group, number, partition)
+
+
+def tiered(fact: ops.Stored) -> Tiered:
+    """Return the object that a fact speaks of."""
+    place = (fact.topic, fact.topic_id, fact.partition, fact.first, fact.end, fact.epoch, fact.generation)
+    return Tiered(Descriptor(*place, fact.end - fact.first, fact.checksum), fact.bytes, fact.group_rows)
+
+
+def _pass_holes(group: Group, number: int, partition: Partition) -> None:
+    """Have a group be done with what no message is in."""
+    for first, end in partition.holes:
+        if end > group.floor(number):
+            group.cursor(number).add_done(first, end)
 
 
 def _one_more(found: Try) -> Try:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from cordwood.broker import names, ops
 from cordwood.broker.counts import Counts
 from cordwood.broker.ledger import Ledger, Then
-from cordwood.broker.state import Topic
+from cordwood.broker.state import Partition, Topic
 from cordwood.broker.terms import TopicTerms, changed, in_force
 from cordwood.errors import Conflict, NotFound, Refused
 from cordwood.machine.clock import Clock
@@ -27,14 +27,22 @@ class TopicLine(Struct, frozen=True):
     bytes: int
 
 
-class PartitionInfo(Struct, frozen=True):
-    """One partition: offsets from `start_offset` to `end_offset`; below `tiered_offset` they are in the tier, too."""
+class PartitionInfo(Struct, frozen=True, omit_defaults=True):
+    """One partition: offsets from `start_offset` to `end_offset`; below `tiered_offset` they are in the tier.
+
+    `bytes` are those of keys, values and headers; `tiered_bytes` of them are in `objects` of `object_bytes`. `holes`
+    were lost with a journal before the tier had them: [first, end].
+    """
 
     partition: int
     start_offset: int
     end_offset: int
     tiered_offset: int
     bytes: int
+    tiered_bytes: int = 0
+    objects: int = 0
+    object_bytes: int = 0
+    holes: list[tuple[int, int]] = []
 
 
 class TopicInfo(Struct, frozen=True):
@@ -96,7 +104,7 @@ class Topics:
         """`then` gets a TopicLine for each topic, by name."""
         lines = []
         for name, topic in sorted(self._ledger.state.topics.items()):
-            messages = sum(p.end - p.start for p in topic.partitions)
+            messages = sum(p.messages for p in topic.partitions)
             lines.append(TopicLine(name, len(topic.partitions), messages, sum(p.bytes for p in topic.partitions)))
         self._ledger.show(then, lines)
 
@@ -179,13 +187,29 @@ class Topics:
         return None
 
 
+def partition_info(number: int, partition: Partition) -> PartitionInfo:
+    """Return a partition as others see it."""
+    index, tiered = partition.index, partition.tiered
+    return PartitionInfo(
+        number,
+        partition.start,
+        partition.end,
+        tiered,
+        partition.bytes,
+        index.bytes_before(tiered) - index.bytes_before(partition.start),
+        len(index.tiered),
+        sum(one.bytes for one in index.tiered),
+        partition.holes,
+    )
+
+
 def describe(topic: Topic, settings: Settings) -> TopicInfo:
     """Return a topic as others see it."""
     return TopicInfo(
         topic.name,
         topic.id,
         topic.made_ms,
-        [PartitionInfo(n, p.start, p.end, p.start, p.bytes) for n, p in enumerate(topic.partitions)],
+        [partition_info(n, p) for n, p in enumerate(topic.partitions)],
         sorted(topic.groups),
         in_force(topic.terms, settings),
     )

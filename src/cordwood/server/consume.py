@@ -7,6 +7,7 @@ back. It ends when the topic or the group is deleted, when the broker fails or s
 """
 
 import asyncio
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -98,17 +99,19 @@ async def consume(desk: Desk, request: Request) -> Response | Stream:
         return Response(200, b"", kind, headers)
     tap = Tap(desk.loop)
     tries = int(MOST_PREPARING_S / PREPARING_S)
+    join = partial(
+        desk.broker.consume,
+        asked.topic,
+        asked.group,
+        tap.pour,
+        owner=owner,
+        start=start,
+        lease_ms=asked.lease_ms,
+        max_in_flight=asked.max_in_flight,
+    )
     while True:
         try:
-            more, close = desk.broker.consume(
-                asked.topic,
-                asked.group,
-                tap.pour,
-                owner=owner,
-                start=start,
-                lease_ms=asked.lease_ms,
-                max_in_flight=asked.max_in_flight,
-            )
+            more, close = await desk.here(join)
             break
         except Preparing:
             tries -= 1

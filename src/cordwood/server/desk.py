@@ -4,11 +4,13 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
 
+from cordwood.broker.history import Away
 from cordwood.broker.running import Running
 from cordwood.errors import CordwoodError, Limited
 from cordwood.http.later import Later, Outcome
@@ -90,6 +92,14 @@ class Desk:
         if isinstance(result, CordwoodError):
             raise result
         return result
+
+    async def here(self, call: Callable[[], T]) -> T:
+        """Return what the broker says, once what it needs from the tier is here."""
+        while True:
+            try:
+                return call()
+            except Away as away:
+                await self.result(partial(self.broker.bring, away.wanted))
 
     async def aside(self, size: int, call: Callable[..., T], *arguments: Any) -> T:
         """Return what `call` returns, from a thread. Refused while too much waits for that already."""

@@ -7,6 +7,7 @@ Read in pages; between two of them the loop is free for others.
 """
 
 import asyncio
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -84,6 +85,7 @@ class Cursor:
     """
 
     def __init__(self, desk: Desk, info: TopicInfo, starts: dict[int, int], limit: int | None, most: int):
+        self._desk = desk
         self._broker = desk.broker
         self._info = info
         self._left = limit
@@ -106,13 +108,14 @@ class Cursor:
         """Whether as many messages were read as were asked for."""
         return self._left == 0
 
-    def page(self) -> list[Run]:
+    async def page(self) -> list[Run]:
         """Return the next messages; none at the end."""
         while self._open and not self.finished:
             number = self._open[0]
             offset, end = self._offsets[number], self._ends[number]
             most = min(self._most, end - offset, self._most if self._left is None else self._left)
-            found = self._broker.page(self._info.name, self._info.id, number, offset, most)
+            page = partial(self._broker.page, self._info.name, self._info.id, number, offset, most)
+            found = await self._desk.here(page)
             self._offsets[number] = found.next_offset
             if found.next_offset >= end or found.next_offset == offset:
                 self._open.pop(0)
@@ -144,14 +147,14 @@ async def read(desk: Desk, request: Request) -> Response | Stream:
         numbers = [asked.partition]
     starts: dict[int, int] = {}
     for number in numbers:
-        starts[number] = desk.broker.place(asked.topic, number, start)
+        starts[number] = await desk.here(partial(desk.broker.place, asked.topic, number, start))
         if not len(starts) % PLACES:
             await asyncio.sleep(0)
     cursor = Cursor(desk, info, starts, limit, ARROW_PAGE if kind == ARROW else TEXT_PAGE)
     headers: Headers = ()
     if len(numbers) <= SHOWN_STARTS:
         headers = ((START_HEADER, ", ".join(map(str, starts.values()))),)
-    first = cursor.page()  # before the status is sent: what cannot be read is then an error and not a cut stream
+    first = await cursor.page()  # before the status is sent: what cannot be read is an error, no cut stream
     if kind == JSON:
         return Response(200, await encoded(JSON, await _whole(cursor, first)), JSON, headers)
 
@@ -185,7 +188,7 @@ async def _whole(cursor: Cursor, page: list[Run]) -> list[Run]:
         if size >= JSON_BYTES:
             break
         await asyncio.sleep(0)
-        page = cursor.page()
+        page = await cursor.page()
     return runs
 
 
@@ -194,7 +197,7 @@ async def _send(stream: Stream, kind: str, cursor: Cursor, runs: list[Run]) -> N
         for run in runs:
             await stream.send(formats.encode(kind, run))
         await asyncio.sleep(0)
-        runs = cursor.page()
+        runs = await cursor.page()
 
 
 async def _follow(desk: Desk, topic: str, stream: Stream, kind: str, cursor: Cursor) -> None:
@@ -207,7 +210,7 @@ async def _follow(desk: Desk, topic: str, stream: Stream, kind: str, cursor: Cur
         while not cursor.finished:
             news.clear()
             cursor.look_again()
-            await _send(stream, kind, cursor, cursor.page())
+            await _send(stream, kind, cursor, await cursor.page())
             if stream.ending.is_set():
                 return
             if not cursor.finished:

@@ -63,6 +63,7 @@ def _claim(op: ops.Op) -> Fact:
         return f.Sought(op.topic, op.group, tuple(op.to), op.at)
     if isinstance(op, ops.ReaderPut):
         return f.ReaderPut(op.topic, op.reader, tuple(op.offsets), op.at)
+    assert isinstance(op, ops.ReaderDeleted), "the model knows no tier"
     return f.ReaderDeleted(op.topic, op.reader)
 
 

@@ -1,0 +1,103 @@
+"""Snapshots of the broker's state in the store, so that a broker on an empty disk finds everything again.
+
+    state/<epoch>-<lsn>.snapshot        both with 20 digits; the greatest is the newest
+
+    "CWS1" │ CRC-64/NVME of all behind it, u64 │ clean, u8 │ then each part: length u32, bytes
+
+`clean` says that the broker has stopped after this: nothing was acknowledged later.
+"""
+
+import logging
+import re
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from awscrt.checksums import crc64nvme
+
+from cordwood.errors import OtherVersion
+from cordwood.machine.disk import Buffer
+from cordwood.machine.objects.store import ObjectMissing, Objects
+
+log = logging.getLogger("cordwood.tier")
+
+FOLDER = "state/"
+KEPT = 2  # a flipped bit in one must not be the end of every floor
+_NAME = re.compile(r"state/([0-9]{20})-([0-9]{20})\.snapshot")
+_MAGIC = b"CWS1"
+_HEAD = struct.Struct("<4sQ")
+_LENGTH = struct.Struct("<I")
+
+
+class Mark(NamedTuple):
+    """Which snapshot it is: the state under a claim, before frame `lsn`."""
+
+    epoch: int
+    lsn: int
+
+    @property
+    def name(self) -> str:
+        return f"{FOLDER}{self.epoch:020}-{self.lsn:020}.snapshot"
+
+
+class Stored(NamedTuple):
+    """A snapshot that was read."""
+
+    mark: Mark
+    clean: bool
+    parts: list[bytes]
+
+
+def encode(parts: Iterable[Buffer], *, clean: bool) -> bytes:
+    """Return the bytes of a snapshot."""
+    pieces: list[Buffer] = [bytes([clean])]
+    for part in parts:
+        pieces += (_LENGTH.pack(len(part)), part)
+    body = b"".join(pieces)
+    return _HEAD.pack(_MAGIC, crc64nvme(body)) + body
+
+
+def decode(data: Buffer) -> tuple[bool, list[bytes]]:
+    """Return whether it is clean, and the parts. Raises ValueError where it is not what was written."""
+    view = memoryview(data)
+    if len(view) <= _HEAD.size:
+        raise ValueError(f"{len(view)} bytes are no snapshot")
+    magic, checksum = _HEAD.unpack_from(view)
+    if magic[:3] == _MAGIC[:3] and magic != _MAGIC:
+        raise OtherVersion(f"a snapshot of version {magic[3:]!r}; this Cordwood reads {_MAGIC[3:]!r}")
+    body = view[_HEAD.size :]
+    if magic != _MAGIC or crc64nvme(body) != checksum:
+        raise ValueError("its checksum does not hold")
+    parts = []
+    at = 1
+    while at < len(body):
+        (length,) = _LENGTH.unpack_from(body, at)
+        at += _LENGTH.size
+        parts.append(bytes(body[at : at + length]))
+        at += length
+    return bool(body[0]), parts
+
+
+def marks(objects: Objects) -> list[Mark]:
+    """Return all snapshots in a store, the newest first."""
+    found = (_NAME.fullmatch(entry.name) for entry in objects.list(FOLDER))
+    return sorted((Mark(int(one[1]), int(one[2])) for one in found if one is not None), reverse=True)
+
+
+def put(objects: Objects, mark: Mark, data: bytes) -> None:
+    """Put a snapshot, read it back, and let the oldest go."""
+    objects.put(mark.name, data)
+    decode(objects.get(mark.name))
+    objects.delete([old.name for old in marks(objects)[KEPT:]])
+
+
+def newest(objects: Objects) -> Stored | None:
+    """Return the newest snapshot that is whole, None where there is none."""
+    for mark in marks(objects):
+        try:
+            return Stored(mark, *decode(objects.get(mark.name)))
+        except (ValueError, struct.error) as error:
+            log.warning("%s is damaged, the one before it is used: %s", mark.name, error)
+        except ObjectMissing:
+            continue  # it was one too many, just now
+    return None
