@@ -21,7 +21,7 @@ ARROWS = {
     "tier": {"journal", "machine", "record", "errors"},
     "sim": {"machine", "errors"},
     "broker": {"journal", "machine", "tier", "wire", "compose", "record", "partition", "settings", "errors"},
-    "server": {"broker", "wire", "record", "partition", "http", "settings", "errors", "machine", "journal", ""},
+    "server": {"broker", "tier", "wire", "record", "partition", "http", "settings", "errors", "machine", "journal", ""},
     "client": {"wire", "record", "partition", "errors"},
     "aio": {"client"},
     "embedding": {"server", "settings", "errors"},

@@ -18,6 +18,7 @@ from cordwood.errors import Refused
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 LONGEST_MS = 100 * 365 * DAY
+NO_TIER = "none"
 PREFIX = "CORDWOOD_"
 # Variables with our prefix that are not a broker's settings.
 OTHER_VARIABLES = frozenset({"CORDWOOD_CONFIG", "CORDWOOD_ENDPOINT", "CORDWOOD_TOKEN"})
@@ -76,7 +77,7 @@ class Settings:
     )
     stage_ttl_ms: int = setting(HOUR, "staged batches that nobody publishes end", least=SECOND, most=7 * DAY)
 
-    tier: str = setting("", "the object store for history; empty: a directory beside the journal")
+    tier: str = setting("", "the object store for history; empty: a directory beside the journal; none: no history")
     tier_object_bytes: int = setting(64 * MIB, "the size of one object", least=MIB, most=4 * GIB)
     tier_interval_s: int = setting(60, "how long messages wait for the next object", least=1, most=86_400)
     metadata: str = setting("store", "where the catalogue is: the store itself, or etcd://host:port")

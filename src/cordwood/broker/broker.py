@@ -21,6 +21,7 @@ from cordwood.broker.history import Away, Wanted
 from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.producing import Producing
 from cordwood.broker.reads import Page, Reads
+from cordwood.broker.shipping import Shipping
 from cordwood.broker.staging import Staging
 from cordwood.broker.starts import EARLIEST, Start
 from cordwood.broker.state import State
@@ -68,6 +69,7 @@ class Broker:
         )
         self._groups = Groups(ledger, clock, self.counts, self._timers, self._topics, self._dispatch)
         self._reads = Reads(ledger, clock, self._topics)
+        self.shipping = Shipping(ledger, settings, clock, self.counts)
         self._maintained_ms = clock.monotonic_ms()
         self._maintained_bytes = 0
         self._timers.at(self._maintained_ms + LOOK_MS, self._look)

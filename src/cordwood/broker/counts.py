@@ -10,6 +10,8 @@ class Counts:
         self.messages: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self.duplicates = 0
+        self.objects = 0  # put into the tier
+        self.object_bytes = 0
         self.rejections: Counter[str] = Counter()
         self.delivered: Counter[tuple[str, str]] = Counter()
         self.redelivered: Counter[tuple[str, str]] = Counter()

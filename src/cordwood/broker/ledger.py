@@ -56,6 +56,7 @@ class Ledger:
         self.end = 0  # the LSN that the next frame gets
         self.replied = 0  # replies that rest on frames below are out
         self.shown = 0  # frames below are visible
+        self.synced = 0  # frames below survive a power cut
         self.pending_bytes = 0  # of payloads that are not yet replied to
         self.written_bytes = 0  # of all payloads since the start
         # (topic, partition) that got messages since somebody looked; a dict, so that one seed gives one history
@@ -91,7 +92,7 @@ class Ledger:
     def attach(self, journal: Log, end: int) -> None:
         """Go on from an opened journal: all that it holds is durable."""
         self._log = journal
-        self.end = self.replied = self.shown = end
+        self.end = self.replied = self.shown = self.synced = end
         for topic in self.state.topics.values():
             for partition in topic.partitions:
                 partition.shown = partition.end
@@ -144,7 +145,10 @@ class Ledger:
 
     def when_synced(self, then: Then, result: Any) -> None:
         """Call `then(result)` when all that was written so far is synced, in every mode; never after a failure."""
-        self._synced.append((self.end - 1, then, result))
+        if self.synced >= self.end and not self._synced:
+            then(result)
+        else:
+            self._synced.append((self.end - 1, then, result))
 
     def _show_later(self, topic: str, number: int, partition: Partition) -> None:
         self.fresh[(topic, number)] = None
@@ -161,6 +165,7 @@ class Ledger:
         """Let out all that rests on frames that are durable now."""
         if self.failure is not None:
             return
+        self.synced = max(self.synced, synced)
         self.replied = max(self.replied, synced if self._sync == "always" else written)
         self.shown = max(self.shown, written if self._sync == "never" else synced)
         visible, replies = self._visible, self._replies

@@ -96,6 +96,9 @@ class Reads:
                 return Page(coalesce(runs), place.first + rows)
             runs.append(Run(batch, number, place.first))
             most_bytes -= size
+        if not runs and offset < end:  # a hole, which may be wide
+            following = next(partition.index.places(end, partition.shown), None)
+            end = partition.shown if following is None else following.first
         return Page(coalesce(runs), max(offset, end))
 
     def watch(self, topic: str, call: Callable[[], None]) -> Callable[[], None]:

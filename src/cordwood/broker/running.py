@@ -13,23 +13,31 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random, SystemRandom
 
+from cordwood.broker import ops
 from cordwood.broker.broker import Broker
 from cordwood.broker.histogram import Histogram
 from cordwood.broker.ledger import Ledger
 from cordwood.broker.losses import with_losses
 from cordwood.broker.memory import MemoryLog
+from cordwood.broker.restoring import restored
 from cordwood.broker.state import State
-from cordwood.errors import CordwoodError, Damage, Damaged, Unavailable
+from cordwood.broker.tiering import Tiering
+from cordwood.errors import Conflict, CordwoodError, Damage, Damaged, Unavailable
 from cordwood.journal.committer import Committer, SyncMode
 from cordwood.journal.journal import Journal
 from cordwood.journal.limits import Limits
 from cordwood.journal.opening import open_journal
 from cordwood.machine.clock import Clock, SystemClock
 from cordwood.machine.disk import Buffer, Directory, RealDirectory, make_directory
+from cordwood.machine.objects.store import Objects
 from cordwood.settings import Settings
+from cordwood.tier import state as states
+from cordwood.tier.claim import Claim, Claims
 
 log = logging.getLogger("cordwood.broker")
 
+PATIENT_S = 1.0  # then somebody is told that the store is waited for
+UNSAID_S = 0.05  # how often it is looked whether the claim holds again
 FINISH_S = 30.0  # to write what was accepted; a disk that is full may never take it
 HERE_BYTES = 128 << 10  # what the loop may write by itself: larger writes would keep it from reading requests
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -59,6 +67,10 @@ class Running:
         self._committer: Committer | None = None
         self._journal: Journal | None = None
         self._log: MemoryLog | None = None
+        self.tiering: Tiering | None = None
+        self._clock = clock
+        self._random = random
+        self._unsaid: tuple[int, int] | None = None  # how far the journal is, while the claim does not hold
 
     # Opening
 
@@ -85,6 +97,71 @@ class Running:
         self._log = MemoryLog()
         self._ledger.attach(self, 0)
         self._arm()
+
+    async def use_tier(self, objects: Objects, claims: Claims, owner: str) -> None:
+        """Take the store, find again what it knows if the journal is new, and begin to ship.
+
+        Raises `Owned` when another broker has it, `Conflict` when it belongs to another journal, StoreUnavailable.
+        """
+        assert self._journal is not None, "only a journal is tiered"
+        claim = await self._take(claims, objects, owner)
+        try:
+            await self._agree(objects, claim)
+        except BaseException:
+            await self._loop.run_in_executor(None, claim.release)
+            raise
+        self.tiering = Tiering(
+            self._ledger,
+            self.broker.shipping,
+            self.settings,
+            self._clock,
+            objects,
+            claim,
+            self.touch,
+            self._journal.read_ahead,
+            self._lose_claim,
+        )
+        await self.tiering.put_snapshot()  # before anything is acknowledged: the last one may say that it was clean
+        self.tiering.start()
+
+    async def _take(self, claims: Claims, objects: Objects, owner: str) -> Claim:
+        taking = self._loop.run_in_executor(None, claims.take, owner)
+        done, _ = await asyncio.wait([taking], timeout=PATIENT_S)
+        if not done:
+            log.info("waiting for the claim to %s", objects.url)
+        return await taking
+
+    async def _agree(self, objects: Objects, claim: Claim) -> None:
+        """Make sure that journal and store belong together, and note that they do."""
+        state = self._ledger.state
+        new = f"{self._random.getrandbits(64):016x}"
+        store = await self._loop.run_in_executor(None, states.identity, objects, state.store or new)
+        marks = await self._loop.run_in_executor(None, states.marks, objects)
+        facts: list[ops.Op] = []
+        if state.store and state.store != store:
+            raise Conflict(f"{objects.url} belongs to another journal; give this one its own store, or an empty one")
+        if state.store and marks and (marks[0].epoch, marks[0].lsn) > (state.epoch, self._ledger.end):
+            raise Conflict(
+                f"{objects.url} knows more than the journal: that is an old copy, or another broker went on from the"
+                " store; move the journal directory away to go on from what the store has"
+            )
+        if not state.store and marks:
+            if state.topics:
+                raise Conflict(f"{objects.url} has the history of another journal; give this one an empty store")
+            found = await self._loop.run_in_executor(None, restored, objects, claim.catalogue)
+            if found is not None:
+                facts.append(found)
+                log.warning("the journal is new; what the store knows is taken from there: %s", objects.url)
+        self._ledger.write([*facts, ops.StoreClaimed(store, claim.epoch)], reserve=True)
+        came = self._loop.create_future()
+        self._ledger.reply(came.set_result, None)
+        self.touch()
+        result = await came
+        if isinstance(result, CordwoodError):
+            raise result
+        for topic in self._ledger.state.topics.values():
+            for partition in topic.partitions:
+                partition.shown = partition.end
 
     # The ledger's log
 
@@ -146,7 +223,7 @@ class Running:
             alone = size <= HERE_BYTES and self._ledger.replied >= first
             try:
                 if self._committer.commit_pushed(first, end, here=alone):
-                    self.broker.told(end, end)
+                    self._tell(end, end)
             except CordwoodError:
                 return  # `failed` has been told, and comes as the next call of this loop
 
@@ -185,8 +262,34 @@ class Running:
         self._from_thread(self._told, written, synced)
 
     def _told(self, written: int, synced: int) -> None:
-        self.broker.told(written, synced)
+        self._tell(written, synced)
         self._commit()
+
+    def _tell(self, written: int, synced: int) -> None:
+        """Let out what is durable; but nothing while another broker may have taken the store."""
+        if self.tiering is None or self.tiering.holds:
+            self.broker.told(written, synced)
+            return
+        if self._unsaid is None:
+            log.warning("nothing is acknowledged until the claim to the store is renewed")
+            self._loop.call_later(UNSAID_S, self._say)
+        self._unsaid = max(self._unsaid or (0, 0), (written, synced))
+
+    def _say(self) -> None:
+        if self._unsaid is None or self._closed:
+            return
+        if self.tiering is not None and not self.tiering.holds:
+            self._loop.call_later(UNSAID_S, self._say)
+            return
+        unsaid, self._unsaid = self._unsaid, None
+        self.broker.told(*unsaid)
+        self.touch()
+
+    def _lose_claim(self, error: Unavailable) -> None:
+        """Stop for good: another broker has the store."""
+        log.error("%s", error)
+        self._unsaid = None
+        self.broker.failed(error, self._ledger.state)
 
     def _failed(self, error: Unavailable) -> None:
         self.broker.failed(error, self._durable_state())
@@ -231,6 +334,8 @@ class Running:
         while not self.broker.idle and self.broker.failure is None and self._loop.time() < until:
             self.touch()
             await asyncio.sleep(0.001)
+        if self.tiering is not None:
+            await self.tiering.close()
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -242,6 +347,8 @@ class Running:
         assert self._committer is not None and self._journal is not None
         self._committer.stop()
         self._journal.close()
+        if self.tiering is not None:
+            self.tiering.release()
 
 
 def open_broker(

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cordwood.client.ipc import ipc_pieces
 from cordwood.client.page import Rows
 from cordwood.errors import CordwoodError
 from cordwood.record import Batch
+from cordwood.wire.pieces import stream_pieces
 
 BAD = -2  # the partition of rows that cannot be sent
 
@@ -68,7 +68,7 @@ class Parcel:
         if not self.pieces:
             # Many batches are joined here, because the broker would have to, and it has more to do.
             batch = self.batches[0] if len(self.batches) == 1 else pa.concat_batches(self.batches)
-            self.pieces = ipc_pieces(batch)
+            self.pieces = stream_pieces(batch.schema, (batch,))
             self.size = sum(map(len, self.pieces))
 
     def halves(self) -> "tuple[Parcel, Parcel] | None":

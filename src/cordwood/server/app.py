@@ -1,17 +1,24 @@
 """A broker behind its port, from start to stop.
 
-start   open the journal (recover) ──▶ listen ──▶ ready
+start   open the journal (recover) ──▶ take the store ──▶ listen ──▶ ready
 stop    accept nothing new ──▶ finish what was accepted ──▶ close the journal cleanly
 """
 
+import asyncio
+import os
 import resource
+import socket
 import ssl as tls
+from pathlib import Path
 
 from cordwood.broker.running import Running, open_broker
 from cordwood.http.limits import Limits
 from cordwood.http.listener import Listener
+from cordwood.machine.boot_clock import BootClock
+from cordwood.machine.objects.opening import open_objects
 from cordwood.server.routes import handler
-from cordwood.settings import Settings
+from cordwood.settings import NO_TIER, Settings
+from cordwood.tier.claiming import open_claims
 
 MOST_CONNECTIONS = 50_000
 OTHER_FILES = 124  # descriptors that are not connections: segments, the listening socket, what libraries open
@@ -40,6 +47,12 @@ class App:
 async def start_app(settings: Settings, *, memory: bool = False, ssl: tls.SSLContext | None = None) -> App:
     """Return a broker that is ready. Raises what `open_broker` raises, and OSError when the address is taken."""
     running = open_broker(settings, memory=memory)
+    try:
+        if not memory and settings.tier != NO_TIER:
+            await _open_tier(running, settings)
+    except BaseException:
+        await running.close()
+        raise
     body_bytes = max(64 << 20, 2 * settings.max_message_bytes + (1 << 20))
     listener = Listener(
         handler(running, connections=lambda: running.connections()),
@@ -59,6 +72,13 @@ async def start_app(settings: Settings, *, memory: bool = False, ssl: tls.SSLCon
         await running.close()
         raise
     return App(running, listener)
+
+
+async def _open_tier(running: Running, settings: Settings) -> None:
+    url = settings.tier or str(Path(settings.data) / "tier")
+    objects = await asyncio.get_running_loop().run_in_executor(None, open_objects, url)
+    claims = open_claims(settings.metadata, objects, BootClock())
+    await running.use_tier(objects, claims, f"{socket.gethostname()}, process {os.getpid()}, {settings.data}")
 
 
 def raise_descriptors() -> int:

@@ -85,8 +85,8 @@ def encode(kind: str, run: Run) -> Any:
 
 
 def pieces(runs: Sequence[Run]) -> tuple[Any, ...]:
-    """Return runs as the pieces of one whole Arrow stream; they are large, and need not be copied into one."""
-    return arrow.HEAD, *(memoryview(arrow.write(run)) for run in runs), arrow.END
+    """Return runs as the pieces of one whole Arrow stream; large ones are not copied."""
+    return tuple(map(memoryview, arrow.pieces(runs)))
 
 
 def whole(kind: str, runs: Sequence[Run]) -> bytes:

@@ -1,10 +1,10 @@
 """Snapshots of the broker's state in the store, so that a broker on an empty disk finds everything again.
 
-    state/<epoch>-<lsn>.snapshot        both with 20 digits; the greatest is the newest
+    state/<epoch>-<number>.snapshot     both with 20 digits; the greatest is the newest
 
-    "CWS1" │ CRC-64/NVME of all behind it, u64 │ clean, u8 │ then each part: length u32, bytes
+    "CWS1" │ CRC-64/NVME of all behind it, u64 │ then each part: length u32, bytes
 
-`clean` says that the broker has stopped after this: nothing was acknowledged later.
+The number is twice the LSN; odd, it says that the broker stopped after this: nothing was acknowledged later.
 """
 
 import logging
@@ -30,37 +30,38 @@ _LENGTH = struct.Struct("<I")
 
 
 class Mark(NamedTuple):
-    """Which snapshot it is: the state under a claim, before frame `lsn`."""
+    """Which snapshot it is: of the state before frame `lsn`, under a claim; the clean one is the last of all."""
 
     epoch: int
     lsn: int
+    clean: bool
 
     @property
     def name(self) -> str:
-        return f"{FOLDER}{self.epoch:020}-{self.lsn:020}.snapshot"
+        """The name in the store."""
+        return f"{FOLDER}{self.epoch:020}-{2 * self.lsn + self.clean:020}.snapshot"
 
 
 class Stored(NamedTuple):
     """A snapshot that was read."""
 
     mark: Mark
-    clean: bool
     parts: list[bytes]
 
 
-def encode(parts: Iterable[Buffer], *, clean: bool) -> bytes:
+def encode(parts: Iterable[Buffer]) -> bytes:
     """Return the bytes of a snapshot."""
-    pieces: list[Buffer] = [bytes([clean])]
+    pieces: list[Buffer] = []
     for part in parts:
         pieces += (_LENGTH.pack(len(part)), part)
     body = b"".join(pieces)
     return _HEAD.pack(_MAGIC, crc64nvme(body)) + body
 
 
-def decode(data: Buffer) -> tuple[bool, list[bytes]]:
-    """Return whether it is clean, and the parts. Raises ValueError where it is not what was written."""
+def decode(data: Buffer) -> list[bytes]:
+    """Return the parts. Raises ValueError where it is not what was written."""
     view = memoryview(data)
-    if len(view) <= _HEAD.size:
+    if len(view) < _HEAD.size:
         raise ValueError(f"{len(view)} bytes are no snapshot")
     magic, checksum = _HEAD.unpack_from(view)
     if magic[:3] == _MAGIC[:3] and magic != _MAGIC:
@@ -69,19 +70,20 @@ def decode(data: Buffer) -> tuple[bool, list[bytes]]:
     if magic != _MAGIC or crc64nvme(body) != checksum:
         raise ValueError("its checksum does not hold")
     parts = []
-    at = 1
+    at = 0
     while at < len(body):
         (length,) = _LENGTH.unpack_from(body, at)
         at += _LENGTH.size
         parts.append(bytes(body[at : at + length]))
         at += length
-    return bool(body[0]), parts
+    return parts
 
 
 def marks(objects: Objects) -> list[Mark]:
     """Return all snapshots in a store, the newest first."""
     found = (_NAME.fullmatch(entry.name) for entry in objects.list(FOLDER))
-    return sorted((Mark(int(one[1]), int(one[2])) for one in found if one is not None), reverse=True)
+    numbers = [(int(one[1]), *divmod(int(one[2]), 2)) for one in found if one is not None]
+    return sorted((Mark(epoch, lsn, bool(clean)) for epoch, lsn, clean in numbers), reverse=True)
 
 
 def put(objects: Objects, mark: Mark, data: bytes) -> None:
@@ -91,11 +93,20 @@ def put(objects: Objects, mark: Mark, data: bytes) -> None:
     objects.delete([old.name for old in marks(objects)[KEPT:]])
 
 
+IDENTITY = f"{FOLDER}store"
+
+
+def identity(objects: Objects, new: str) -> str:
+    """Return the name that a store was given once and for ever; `new` if it has none yet."""
+    objects.put(IDENTITY, new.encode())
+    return bytes(objects.get(IDENTITY)).decode()
+
+
 def newest(objects: Objects) -> Stored | None:
     """Return the newest snapshot that is whole, None where there is none."""
     for mark in marks(objects):
         try:
-            return Stored(mark, *decode(objects.get(mark.name)))
+            return Stored(mark, decode(objects.get(mark.name)))
         except (ValueError, struct.error) as error:
             log.warning("%s is damaged, the one before it is used: %s", mark.name, error)
         except ObjectMissing:

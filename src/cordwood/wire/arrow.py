@@ -6,6 +6,7 @@ Out: always all columns, so that one schema holds for a stream that never ends:
     partition int32, offset int64, attempts int32, timestamp, key, value, headers, deliver_at, expires_at
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from cordwood.errors import Refused
 from cordwood.record import ARROW_ERRORS, FULL, Batch, at_rest_schema, one_line, widen
 from cordwood.wire.intake import Limits, TooLarge, check_schema, normalise
 from cordwood.wire.metadata import check_schema_head, decoded_bytes
+from cordwood.wire.pieces import stream_pieces
 from cordwood.wire.produce import Produce
 from cordwood.wire.run import Run
 
@@ -98,6 +100,11 @@ def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch], A
 def write(run: Run) -> Any:
     """Return the bytes of one run, to be sent after `HEAD` and before `END`."""
     return out_batch(run).serialize()
+
+
+def pieces(runs: Sequence[Run]) -> list[Any]:
+    """Return a whole stream of these runs, `HEAD` and `END` included, as pieces to be sent one after the other."""
+    return stream_pieces(OUT, map(out_batch, runs))
 
 
 def out_batch(run: Run) -> Batch:

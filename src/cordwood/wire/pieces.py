@@ -1,10 +1,11 @@
-"""A batch as an Arrow stream, without copying it: small heads, and between them the batch's own buffers.
+"""Arrow streams without copying the batches: small heads, and between them the batches' own buffers.
 
     schema │ head of the batch │ offsets │ padding │ bytes │ padding │ … │ end
 
 A copy would cost little, but the fresh memory for it costs as much as all the rest.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from pyarrow import ipc
@@ -14,7 +15,7 @@ from cordwood.record import Batch
 SMALL_BYTES = 4096  # pieces up to this are joined: each one costs in the kernel
 
 
-class _Pieces:
+class _Sink:
     """A file that keeps what is written to it, as it is."""
 
     closed = False
@@ -38,11 +39,15 @@ class _Pieces:
         """Nothing is open."""
 
 
-def ipc_pieces(batch: Batch) -> list[Any]:
-    """Return the bytes of an Arrow stream that holds this batch, as pieces to be sent one after the other."""
-    sink = _Pieces()
-    with ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
+def stream_pieces(schema: Any, batches: Iterable[Batch]) -> list[Any]:
+    """Return the bytes of an Arrow stream that holds these batches, as pieces to be sent one after the other.
+
+    They are parts of the batches' own memory, and keep it.
+    """
+    sink = _Sink()
+    with ipc.new_stream(sink, schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
     joined: list[Any] = []
     small: list[bytes] = []
     for piece in sink.pieces:

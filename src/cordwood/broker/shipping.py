@@ -1,0 +1,158 @@
+"""What goes from the journal into the tier, when, and what becomes true then. No thread, no store.
+
+    due      a partition has messages for a whole object, or some that have waited for `tier_interval_s`
+    load     whole pieces of one partition, neighbours without a gap, all of them durable
+    stored   the fact that they are in an object; from then on they are read from there, and their segments may go
+
+A topic is shipped only when a snapshot in the store names it: an object whose topic nobody knows would be lost with
+the journal. The interval stretches with the number of partitions that have something, so that there are not too
+many objects.
+"""
+
+from typing import NamedTuple
+
+from cordwood.broker import ops
+from cordwood.broker.counts import Counts
+from cordwood.broker.index import Place
+from cordwood.broker.ledger import Ledger
+from cordwood.broker.state import Partition, Topic
+from cordwood.machine.clock import Clock
+from cordwood.record import Batch
+from cordwood.settings import Settings
+from cordwood.tier.ship import Freight, Shipped
+
+OBJECTS_PER_S = 10  # at most, on the average
+DELETED_AT_ONCE = 1000
+
+
+class Load(NamedTuple):
+    """Messages to be shipped: where they are, and those that are in memory."""
+
+    freight: Freight
+    places: list[tuple[Place, Batch | None]]
+    bytes: int
+
+
+class Shipping:
+    """Chooses what is shipped. `epoch` is that of the claim, 0 while there is none."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, clock: Clock, counts: Counts):
+        self.epoch = 0
+        self.named: set[str] = set()  # topic ids that a snapshot in the store has
+        self._ledger = ledger
+        self._settings = settings
+        self._clock = clock
+        self._counts = counts
+        self._since: dict[tuple[str, int], int] = {}  # when a partition's next message was first seen here
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What is in the journal and not yet in the tier."""
+        total = 0
+        for topic in self._ledger.state.topics.values():
+            for partition in topic.partitions:
+                found = partition.index.untiered(1)
+                total += 0 if found is None else found[3]
+        return total
+
+    @property
+    def unnamed(self) -> bool:
+        """Whether there is a topic that no snapshot in the store has."""
+        return any(topic.id not in self.named for topic in self._ledger.state.topics.values())
+
+    def next(self, *, everything: bool = False) -> Load | None:
+        """Return what is due now, the partition that waits the longest first; with `everything`, without waiting."""
+        now = self._clock.monotonic_ms()
+        waiting: dict[tuple[str, int], tuple[int, Topic, int, int]] = {}
+        for topic in self._ledger.state.topics.values():
+            if topic.id not in self.named:
+                continue
+            for number, partition in enumerate(topic.partitions):
+                size = _durable_bytes(partition)
+                if size:
+                    since = self._since.get((topic.id, number), now)
+                    waiting[(topic.id, number)] = since, topic, number, size
+        self._since = {place: found[0] for place, found in waiting.items()}
+        interval_ms = max(self._settings.tier_interval_s * 1000, len(waiting) * 1000 // OBJECTS_PER_S)
+        for since, topic, number, size in sorted(waiting.values(), key=lambda found: (found[0], -found[3])):
+            if everything or size >= self._settings.tier_object_bytes or now - since >= interval_ms:
+                del self._since[(topic.id, number)]
+                return self._load(topic, number)
+        return None
+
+    def _load(self, topic: Topic, number: int) -> Load:
+        partition = topic.partitions[number]
+        found = partition.index.untiered(self._settings.tier_object_bytes)
+        assert found is not None, "there is something"
+        first, end, size, _ = found
+        end = min(end, partition.shown)
+        places = [
+            (place, batch.slice(place.row, place.length) if batch is not None else None)
+            for place in partition.index.places(first, end)
+            for batch in (self._ledger.cache.get(place.lsn, place.payload),)
+        ]
+        return Load(Freight(topic.name, topic.id, number, first, end, self.epoch), places, size)
+
+    def stored(self, shipped: Shipped) -> bool:
+        """Note that messages are in an object; say whether anybody still wants them."""
+        found = shipped.descriptor
+        topic = self._ledger.state.topics.get(found.topic)
+        if topic is None or topic.id != found.topic_id or topic.partitions[found.partition].start >= found.end:
+            return False
+        self._ledger.write([stored(shipped)], reserve=True)
+        self._counts.objects += 1
+        self._counts.object_bytes += shipped.bytes
+        return True
+
+    # What goes from the store
+
+    def doomed(self) -> list[str]:
+        """Return objects that may be deleted now; whoever does it waits until all that is known is durable."""
+        now = self._clock.now_ms()
+        found = [name for name, keep_until_ms in self._ledger.state.doomed.items() if keep_until_ms <= now]
+        return found[:DELETED_AT_ONCE]
+
+    def deleted(self, names: list[str]) -> None:
+        """Note that objects are gone."""
+        self._ledger.write([ops.ObjectsDeleted(names)], reserve=True)
+
+    def buried(self, topic: str, topic_id: str) -> None:
+        """Note that a deleted topic has no objects any more."""
+        self._ledger.write([ops.TopicBuried(topic, topic_id)], reserve=True)
+
+    def known(self) -> set[str]:
+        """Return the names of all objects that are read from, or that are to be deleted in due time."""
+        state = self._ledger.state
+        names = {
+            one.descriptor.name
+            for topic in state.topics.values()
+            for partition in topic.partitions
+            for one in partition.index.tiered
+        }
+        return names | state.doomed.keys()
+
+
+def stored(shipped: Shipped, keep_until_ms: int = 0) -> ops.Stored:
+    """Return the fact that an object is in the store."""
+    found = shipped.descriptor
+    return ops.Stored(
+        found.topic,
+        found.topic_id,
+        found.partition,
+        found.first,
+        found.end,
+        found.epoch,
+        found.generation,
+        found.checksum,
+        shipped.bytes,
+        shipped.group_rows,
+        keep_until_ms,
+    )
+
+
+def _durable_bytes(partition: Partition) -> int:
+    """Return how much of a partition is durable and not in the tier."""
+    first = partition.index.journal_first
+    if first is None or first >= partition.shown:
+        return 0
+    return partition.index.bytes_before(partition.shown) - partition.index.bytes_before(first) or 1
