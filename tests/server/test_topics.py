@@ -35,7 +35,15 @@ def test_a_topic_shows_its_partitions_and_groups(server: Serving) -> None:
     server.lease()
     shown = server.get("/v1/topics/clicks").json
     assert shown["partitions"] == [
-        {"partition": 0, "start_offset": 0, "end_offset": 1, "tiered_offset": 0, "bytes": 3}
+        {
+            "partition": 0,
+            "start_offset": 0,
+            "end_offset": 1,
+            "tiered_offset": 0,
+            "bytes": 3,
+            "memory_bytes": 3,
+            "journal_bytes": 3,
+        }
     ]
     assert shown["groups"] == ["mailer"]
 

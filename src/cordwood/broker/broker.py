@@ -17,7 +17,7 @@ from cordwood.broker import ops
 from cordwood.broker.counts import Counts
 from cordwood.broker.dispatch import Dispatch
 from cordwood.broker.groups import Groups
-from cordwood.broker.history import Away, Wanted
+from cordwood.broker.history import Away, History, Wanted
 from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.producing import Producing
 from cordwood.broker.reads import Page, Reads
@@ -93,6 +93,11 @@ class Broker:
     def cached_bytes(self) -> int:
         """What is held of the newest messages."""
         return self._ledger.cache.bytes
+
+    @property
+    def history(self) -> History:
+        """What was fetched from the tier lately."""
+        return self._ledger.history
 
     def in_flight(self, topic: str, group: str, partition: int) -> int:
         """Return how many messages of a partition are on lease."""

@@ -40,6 +40,11 @@ class Cache:
             _, (_, gone) = self._cold.popitem(last=False)
             self._cold_bytes -= gone
 
+    @property
+    def first_lsn(self) -> int:
+        """The oldest frame of those that were appended and are still here; one that will never be, if none is."""
+        return self._order[0][0] if self._order else 1 << 62
+
     def get(self, lsn: int, payload: int) -> Batch | None:
         """Return a payload that is in memory."""
         found = self._new.get((lsn, payload))

@@ -137,6 +137,11 @@ class Index:
         lsns = lsns[lsns != TIERED]
         return int(lsns.min()) if len(lsns) else None
 
+    def first_from_lsn(self, lsn: int) -> int | None:
+        """Return the first offset of the pieces in frames from `lsn` on, None when there are none."""
+        at = bisect_left(self._columns[2], lsn, self._untiered())
+        return self._columns[0][at] if at < len(self) else None
+
     def object_at(self, offset: int) -> Tiered:
         """Return the object that a message is in; it is in one."""
         return self.tiered[bisect_right(self.tiered, offset, key=_first) - 1]

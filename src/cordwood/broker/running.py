@@ -98,15 +98,17 @@ class Running:
         self._ledger.attach(self, 0)
         self._arm()
 
-    async def use_tier(self, objects: Objects, claims: Claims, owner: str) -> None:
+    async def use_tier(self, objects: Objects, claims: Claims, owner: str, *, cut: bool = False) -> None:
         """Take the store, find again what it knows if the journal is new, and begin to ship.
+
+        `cut` says that an operator gave up the end of the journal, so that the store may know more.
 
         Raises `Owned` when another broker has it, `Conflict` when it belongs to another journal, StoreUnavailable.
         """
         assert self._journal is not None, "only a journal is tiered"
         claim = await self._take(claims, objects, owner)
         try:
-            await self._agree(objects, claim)
+            await self._agree(objects, claim, cut=cut)
         except BaseException:
             await self._loop.run_in_executor(None, claim.release)
             raise
@@ -120,6 +122,7 @@ class Running:
             self.touch,
             self._journal.read_ahead,
             self._lose_claim,
+            collects=not cut,
         )
         await self.tiering.put_snapshot()  # before anything is acknowledged: the last one may say that it was clean
         self.tiering.start()
@@ -131,7 +134,7 @@ class Running:
             log.info("waiting for the claim to %s", objects.url)
         return await taking
 
-    async def _agree(self, objects: Objects, claim: Claim) -> None:
+    async def _agree(self, objects: Objects, claim: Claim, *, cut: bool) -> None:
         """Make sure that journal and store belong together, and note that they do."""
         state = self._ledger.state
         new = f"{self._random.getrandbits(64):016x}"
@@ -141,10 +144,13 @@ class Running:
         if state.store and state.store != store:
             raise Conflict(f"{objects.url} belongs to another journal; give this one its own store, or an empty one")
         if state.store and marks and (marks[0].epoch, marks[0].lsn) > (state.epoch, self._ledger.end):
-            raise Conflict(
-                f"{objects.url} knows more than the journal: that is an old copy, or another broker went on from the"
-                " store; move the journal directory away to go on from what the store has"
-            )
+            text = f"{objects.url} knows more than the journal, which is an old copy or was cut"
+            if not cut or marks[0].epoch > state.epoch:
+                raise Conflict(
+                    f"{text}; move the journal directory away to go on from what the store has, or say"
+                    " --on-corruption truncate to go on without what is missing"
+                )
+            log.warning("%s; what is missing is given up", text)
         if not state.store and marks:
             if state.topics:
                 raise Conflict(f"{objects.url} has the history of another journal; give this one an empty store")

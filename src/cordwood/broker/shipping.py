@@ -17,6 +17,7 @@ from cordwood.broker.index import Place
 from cordwood.broker.ledger import Ledger
 from cordwood.broker.state import Partition, Topic
 from cordwood.machine.clock import Clock
+from cordwood.machine.objects.store import PART_BYTES
 from cordwood.record import Batch
 from cordwood.settings import Settings
 from cordwood.tier.ship import Freight, Shipped
@@ -65,7 +66,7 @@ class Shipping:
         now = self._clock.monotonic_ms()
         waiting: dict[tuple[str, int], tuple[int, Topic, int, int]] = {}
         for topic in self._ledger.state.topics.values():
-            if topic.id not in self.named:
+            if topic.id not in self.named or not has_folder(topic.name):
                 continue
             for number, partition in enumerate(topic.partitions):
                 size = _durable_bytes(partition)
@@ -148,6 +149,11 @@ def stored(shipped: Shipped, keep_until_ms: int = 0) -> ops.Stored:
         shipped.group_rows,
         keep_until_ms,
     )
+
+
+def has_folder(topic: str) -> bool:
+    """Say whether a store takes this name, with its "/" as %2F; a topic that has none stays in the journal."""
+    return len(topic.replace("/", "%2F")) <= PART_BYTES
 
 
 def _durable_bytes(partition: Partition) -> int:

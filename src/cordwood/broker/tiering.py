@@ -14,12 +14,13 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from cordwood.broker.history import Group, Since, Wanted
 from cordwood.broker.ledger import Ledger
-from cordwood.broker.shipping import Load, Shipping
-from cordwood.errors import CordwoodError, Unavailable
+from cordwood.broker.shipping import Load, Shipping, stored
+from cordwood.errors import Conflict, CordwoodError, Refused, Unavailable
 from cordwood.machine.clock import Clock
 from cordwood.machine.objects.directory import DirectoryObjects
 from cordwood.machine.objects.store import Objects, StoreUnavailable
@@ -29,9 +30,9 @@ from cordwood.tier import contents, leftovers, reading
 from cordwood.tier import state as states
 from cordwood.tier.claim import Claim, ClaimLost
 from cordwood.tier.contents import Contents
-from cordwood.tier.descriptor import Descriptor
+from cordwood.tier.descriptor import Descriptor, parse, replaces
 from cordwood.tier.rows import Rows
-from cordwood.tier.ship import adopt, ship
+from cordwood.tier.ship import accept, adopt, ship
 
 log = logging.getLogger("cordwood.tier")
 
@@ -40,12 +41,16 @@ LONGEST_WAIT_S = 30.0  # between two tries while the store is down
 COLLECT_S = 3600.0  # how often leftovers are looked for
 FETCHERS = 2
 MOST_CONTENTS = 1_000  # footers that are kept
+REPLACED_KEPT_MS = 3_600_000  # objects that were replaced stay for those who are reading them
 CLOSE_S = 5.0  # for the last snapshot
 T = TypeVar("T")
 
 
 class Tiering:
-    """One broker's tier. `touch` has what was written committed; `read` reads the journal, from any thread."""
+    """One broker's tier. `touch` has what was written committed; `read` reads the journal, from any thread.
+
+    `collects` is false when the journal may have forgotten objects that hold messages: then none is a leftover.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,8 @@ class Tiering:
         touch: Callable[[], None],
         read: Callable[[int, int], Iterator[tuple[int, list[memoryview]]]],
         lost: Callable[[Unavailable], None],
+        *,
+        collects: bool = True,
     ):
         self.objects = objects
         self.claim = claim
@@ -78,7 +85,7 @@ class Tiering:
         self._uncertain: set[tuple[str, int]] = set()  # partitions of which a put may or may not have succeeded
         self._marked = -1  # the LSN of the last snapshot in the store
         self._marked_at_ms = clock.monotonic_ms()
-        self._collect_at = self._loop.time()
+        self._collect_at = self._loop.time() if collects else inf
         self._over = threading.Event()
         self._closing = asyncio.Event()
         self._renewer: threading.Thread | None = None
@@ -234,6 +241,39 @@ class Tiering:
 
     def _in_thread(self, call: Callable[..., T], *arguments: Any) -> "asyncio.Future[T]":
         return self._loop.run_in_executor(self._shipper, partial(call, *arguments))
+
+    # Replacing
+
+    async def replace(self, topic_name: str, number: int, names: list[str], name: str) -> None:
+        """Have a run of objects be replaced by one that is in the store; returns when that is durable.
+
+        Raises Refused for names that are none, Conflict when these are not the objects that are there.
+        """
+        new = parse(name)
+        if new is None or any(parse(old) is None for old in names):
+            raise Refused("an object is named as the store names it: topics/…/<first>-<end>-….parquet")
+        if self._replaced(topic_name, number, names, new):
+            return
+        shipped = await self._loop.run_in_executor(self._fetchers, accept, self.objects, self.claim.catalogue, new)
+        if not self._replaced(topic_name, number, names, new):  # meanwhile retention may have come
+            keep_until_ms = self._clock.now_ms() + REPLACED_KEPT_MS
+            self._ledger.write([stored(shipped, keep_until_ms)], reserve=True)
+        await self._synced()
+
+    def _replaced(self, topic_name: str, number: int, names: list[str], new: Descriptor) -> bool:
+        """Say whether that was done already; raise Conflict if it cannot be."""
+        topic = self._ledger.state.topics.get(topic_name)
+        if topic is None or (topic.id, number) != (new.topic_id, new.partition):
+            raise Conflict(f"{new.name} is of another topic or partition")
+        there = [one.descriptor for one in topic.partitions[number].index.tiered]
+        if new in there:
+            return True
+        run = [one for one in there if new.first <= one.first < new.end]
+        if [one.name for one in run] != names:
+            raise Conflict("these are not the objects that hold those messages now; ask GET /v1/spans again")
+        if new.epoch > self.claim.epoch or new.count != new.end - new.first or not replaces(run, new):
+            raise Conflict("it must hold exactly the messages of the objects it replaces, one generation above them")
+        return False
 
     # Fetching
 

@@ -30,8 +30,8 @@ class TopicLine(Struct, frozen=True):
 class PartitionInfo(Struct, frozen=True, omit_defaults=True):
     """One partition: offsets from `start_offset` to `end_offset`; below `tiered_offset` they are in the tier.
 
-    `bytes` are those of keys, values and headers; `tiered_bytes` of them are in `objects` of `object_bytes`. `holes`
-    were lost with a journal before the tier had them: [first, end].
+    `bytes` are those of keys, values and headers; `journal_bytes` of them are in the journal, `memory_bytes` of those
+    in memory, too; `tiered_bytes` are in `objects` of `object_bytes`. `holes` were lost with a journal: [first, end].
     """
 
     partition: int
@@ -39,6 +39,8 @@ class PartitionInfo(Struct, frozen=True, omit_defaults=True):
     end_offset: int
     tiered_offset: int
     bytes: int
+    memory_bytes: int = 0
+    journal_bytes: int = 0
     tiered_bytes: int = 0
     objects: int = 0
     object_bytes: int = 0
@@ -82,12 +84,12 @@ class Topics:
         found = self._ledger.state.topics.get(name)
         if found is None:
             made = self.make(name, partitions, terms)
-            self._ledger.reply(then, (True, describe(made, self._settings)))
+            self._ledger.reply(then, (True, self._describe(made)))
             return
         wanted = self._settings.partitions if partitions is None else partitions
         if len(found.partitions) != wanted or found.terms != terms:
             raise Conflict(f"the topic {name!r} is there already, with other partitions or settings")
-        self._ledger.reply(then, (False, describe(found, self._settings)))
+        self._ledger.reply(then, (False, self._describe(found)))
 
     def make(self, name: str, partitions: int | None, terms: TopicTerms) -> Topic:
         """Write that a topic is made, and return it."""
@@ -110,7 +112,7 @@ class Topics:
 
     def info(self, name: str, then: Then) -> None:
         """`then` gets the TopicInfo."""
-        self._ledger.show(then, describe(self.find(name), self._settings))
+        self._ledger.show(then, self._describe(self.find(name)))
 
     def set(self, name: str, changes: dict[str, Any], then: Then) -> None:
         """Change some settings; `then` gets the TopicInfo."""
@@ -120,7 +122,7 @@ class Topics:
         terms = changed(topic.terms, changes)
         if terms != topic.terms:
             self._ledger.write([ops.TopicSet(name, terms)], reserve=True)
-        self._ledger.reply(then, describe(topic, self._settings))
+        self._ledger.reply(then, self._describe(topic))
 
     def delete(self, name: str, then: Then) -> None:
         """Delete a topic with all its messages, groups and readers."""
@@ -128,6 +130,9 @@ class Topics:
         self._ledger.write([ops.TopicDeleted(name)], reserve=True)
         self._counts.forget(name)
         self._ledger.reply(then, None)
+
+    def _describe(self, topic: Topic) -> TopicInfo:
+        return describe(topic, self._settings, self._ledger.cache.first_lsn)
 
     # Time
 
@@ -187,29 +192,33 @@ class Topics:
         return None
 
 
-def partition_info(number: int, partition: Partition) -> PartitionInfo:
-    """Return a partition as others see it."""
+def partition_info(number: int, partition: Partition, in_memory: int) -> PartitionInfo:
+    """Return a partition as others see it; frames from LSN `in_memory` on are in memory."""
     index, tiered = partition.index, partition.tiered
+    below = index.bytes_before(tiered)
+    newest = index.first_from_lsn(in_memory)
     return PartitionInfo(
         number,
         partition.start,
         partition.end,
         tiered,
         partition.bytes,
-        index.bytes_before(tiered) - index.bytes_before(partition.start),
+        0 if newest is None else index.total_bytes - index.bytes_before(max(newest, tiered)),
+        index.total_bytes - below,
+        below - index.bytes_before(partition.start),
         len(index.tiered),
         sum(one.bytes for one in index.tiered),
         partition.holes,
     )
 
 
-def describe(topic: Topic, settings: Settings) -> TopicInfo:
+def describe(topic: Topic, settings: Settings, in_memory: int) -> TopicInfo:
     """Return a topic as others see it."""
     return TopicInfo(
         topic.name,
         topic.id,
         topic.made_ms,
-        [partition_info(n, p) for n, p in enumerate(topic.partitions)],
+        [partition_info(n, p, in_memory) for n, p in enumerate(topic.partitions)],
         sorted(topic.groups),
         in_force(topic.terms, settings),
     )

@@ -26,6 +26,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 @click.option("--host", help="The address to listen on. [default: 127.0.0.1]")
 @click.option("--port", type=int, help="The port to listen on; 0 takes a free one. [default: 7878]")
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings.")
+@click.option(
+    "--tier", metavar="URL", help="Where history goes: a path, s3://…, gs://…, az://…, none. [default: DIR/tier]"
+)
+@click.option(
+    "--metadata", metavar="WHERE", help="Where its catalogue is: store, or etcd://host:port. [default: store]"
+)
 @click.option("--sync", help="always: on disk before it is acknowledged. interval, never: sooner, and less sure.")
 @click.option("--memory", is_flag=True, help="Keep everything in memory only; it is gone when the broker ends.")
 @click.option("--auto-create-topics/--no-auto-create-topics", default=None, help="Make topics by producing to them.")
@@ -43,6 +49,8 @@ def serve(
     host: str | None,
     port: int | None,
     config: Path | None,
+    tier: str | None,
+    metadata: str | None,
     sync: str | None,
     memory: bool,
     auto_create_topics: bool | None,
@@ -60,11 +68,14 @@ def serve(
     Example:
       cordwood serve --data ./data --port 7878
       cordwood serve --memory --auto-create-topics
+      cordwood serve --tier s3://bucket/prefix --metadata etcd://127.0.0.1:2379
     """
     flags: dict[str, object | None] = {
         "data": data,
         "host": host,
         "port": port,
+        "tier": tier,
+        "metadata": metadata,
         "sync": sync,
         "auto_create_topics": auto_create_topics,
         "log_level": log_level,
@@ -87,13 +98,14 @@ def serve(
     _tune()
     import uvloop
 
+    cut = on_corruption == "truncate"
     try:
-        uvloop.run(_serve(settings, memory))
+        uvloop.run(_serve(settings, memory, cut))
     except Damaged:
         if on_corruption is None:
             raise
         _give_up(Path(settings.data) / "journal", on_corruption)
-        uvloop.run(_serve(settings, memory))
+        uvloop.run(_serve(settings, memory, cut))
 
 
 def _give_up(path: Path, choice: str) -> None:
@@ -120,14 +132,14 @@ def _give_up(path: Path, choice: str) -> None:
     log.error("damaged data was given up", extra={"choice": choice, "copies": ", ".join(done.copies)})
 
 
-async def _serve(settings: Settings, memory: bool) -> None:
+async def _serve(settings: Settings, memory: bool, cut: bool) -> None:
     from cordwood.server.app import start_app
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    app = await start_app(settings, memory=memory)
+    app = await start_app(settings, memory=memory, cut=cut)
     click.echo(f"cordwood: listening on {app.endpoint}", err=True)
     where = "in memory" if memory else settings.data
     log.info("ready", extra={"endpoint": app.endpoint, "data": where, "sync": settings.sync})

@@ -62,7 +62,7 @@ def list_topics(endpoint: str, as_json: bool) -> None:
 @endpoint
 @as_json
 def show(name: str, endpoint: str, as_json: bool) -> None:
-    """Show a topic: its partitions, its groups, its settings.
+    """Show a topic: its partitions and where their messages are, its groups, its settings.
 
     \b
     Example: cordwood topic show clicks
@@ -79,12 +79,19 @@ def show(name: str, endpoint: str, as_json: bool) -> None:
             p["partition"],
             p["start_offset"],
             p["end_offset"],
-            p["end_offset"] - p["start_offset"],
+            p["end_offset"] - p["start_offset"] - sum(end - first for first, end in p.get("holes", [])),
             bytes_text(p["bytes"]),
+            bytes_text(p.get("memory_bytes", 0)),
+            bytes_text(p.get("journal_bytes", 0)),
+            bytes_text(p.get("tiered_bytes", 0)),
+            p.get("objects", 0),
         )
         for p in found["partitions"]
     ]
-    table(["partition", "start", "end", "messages", "size"], rows)
+    table(["partition", "start", "end", "messages", "size", "in memory", "in journal", "in tier", "objects"], rows)
+    for p in found["partitions"]:
+        for first, end in p.get("holes", []):
+            click.echo(f"partition {p['partition']}: {first} to {end - 1} were lost with a journal")
     click.echo(f"groups: {', '.join(found['groups']) or 'none yet'}")
     click.echo("settings: " + ", ".join(f"{name}={value}" for name, value in found["settings"].items()))
 

@@ -9,7 +9,7 @@ was under way may or may not have arrived. A raw socket makes twice the requests
 
 import select
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -88,10 +88,15 @@ class Connection:
         self.send((self.head(method, target, memoryview(body).nbytes, content_type, accept), body))
         return self.receive()
 
-    def receive(self) -> Reply:
-        """Return the next answer, whole."""
+    def receive(self, begun: Callable[[int, int], None] | None = None) -> Reply:
+        """Return the next answer, whole. `begun` is called with its status and length before the body is read.
+
+        That is the moment to send the next request: the broker works on it while this answer is on its way.
+        """
         status, headers = self._receive_head()
         length = headers.get(b"content-length")
+        if begun is not None:
+            begun(status, 0 if length is None else _number(length, 10))
         if status == 204 or status == 304 or length == b"0":
             return Reply(status, headers, b"")
         if length is not None:

@@ -62,7 +62,8 @@ class Consumer:
         self._leasing = Leasing(at, asked, terms, self._inbox, self._settling)
         self._delivery: Delivery | None = None
         self._messages: Iterator[Message] | None = None
-        self._taken_at = 0.0
+        self._used = 0  # messages since the application last waited for some
+        self._since = 0.0  # when it got the first of them
         self._pid = os.getpid()
         self._started = self._closed = False
         _live.add(self)
@@ -157,8 +158,9 @@ class Consumer:
     def advance(self, timeout_s: float | None) -> bool:
         """Make the next delivery the current one; False when none came in time. Raises what ended the consumer."""
         self._start()
-        if self._delivery is not None and not self._inbox.count:
-            self._leasing.appetite.used(self._delivery.batch.num_rows, time.monotonic() - self._taken_at)
+        if self._used and not self._inbox.count:
+            self._leasing.appetite.used(self._used, time.monotonic() - self._since)
+            self._used = 0
         while True:
             delivery = self._inbox.get(timeout_s)
             if delivery is None:
@@ -166,7 +168,9 @@ class Consumer:
             delivery = self._settling.hand(delivery)
             if delivery.batch.num_rows:
                 break
-        self._taken_at = time.monotonic()
+        if not self._used:
+            self._since = time.monotonic()
+        self._used += delivery.batch.num_rows
         self._delivery = delivery
         self._messages = None
         return True

@@ -2,15 +2,18 @@
 
     arrive ──▶ queued ──▶ out ──▶ acking ──▶ confirmed
                fetched    with    the application has    the broker has said so,
-               ahead      the     acknowledged it        since the last lease request began
+               ahead      the     acknowledged it        since a lease request began that is still under way
                           application
 
 A message is handed to the application once. After the broker was restarted it has forgotten the leases and may
 deliver again what is still here, or what was acknowledged while it was away; so what arrives is compared with all
-four. `confirmed` is among them because an answer to a lease may have been under way while the acknowledgement was.
+four. `confirmed` is among them because an answer to a lease may have been under way while the acknowledgement was;
+each request that is under way has its own, because the answer to a later one may rightly bring such a message again.
 """
 
+from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 
 from cordwood.client.ranges import Range, Ranges
 
@@ -22,17 +25,21 @@ class Holdings:
         self.queued: dict[int, Ranges] = {}
         self.out: dict[int, Ranges] = {}
         self.acking: dict[int, Ranges] = {}
-        self.confirmed: dict[int, Ranges] = {}
+        self.confirmed: deque[dict[int, Ranges]] = deque()  # of each request under way, the oldest first
 
     def asking(self) -> None:
         """A lease request begins: what is confirmed by now, its answer cannot hold."""
-        self.confirmed.clear()
+        self.confirmed.append({})
+
+    def answered(self) -> None:
+        """The oldest request is over: all that its answer brought has arrived."""
+        self.confirmed.popleft()
 
     def arrive(self, partition: int, ranges: Iterable[Range]) -> list[Range]:
-        """Take what was leased; return what of it is new and is now queued."""
+        """Take what the oldest request leased; return what of it is new and is now queued."""
         new = Ranges(ranges)
         for first, end in list(new):
-            for kind in (self.queued, self.out, self.acking, self.confirmed):
+            for kind in (self.queued, self.out, self.acking, *islice(self.confirmed, 1)):
                 if partition in kind:
                     for known in kind[partition].within(first, end):
                         new.remove(*known)
@@ -57,7 +64,8 @@ class Holdings:
         """The broker has marked these as done."""
         ranges = list(ranges)
         _remove(self.acking, partition, ranges)
-        _add(self.confirmed, partition, ranges)
+        for confirmed in self.confirmed:
+            _add(confirmed, partition, ranges)
 
     def drop(self, partition: int, ranges: Iterable[Range]) -> None:
         """These are no longer ours: given back, failed, or with another consumer."""

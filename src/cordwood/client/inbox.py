@@ -20,9 +20,19 @@ class Appetite:
         self._most = most
         self.wanted = min(FEW, most)
 
+    @property
+    def portion(self) -> int:
+        """How many to ask for at once: half, so that the next are on their way while the application has these."""
+        return -(-self.wanted // 2)
+
+    @property
+    def least(self) -> int:
+        """How many to ask for at least: fewer are not worth a request and a sync, unless nothing else is here."""
+        return max(1, self.wanted // 4)
+
     def used(self, count: int, took_s: float) -> None:
         """The application has used up `count` messages in so long, and nothing else is here."""
-        if took_s > SLOW_S:
+        if took_s > SLOW_S * max(1.0, count / self.wanted):
             self.wanted = max(1, self.wanted // 2)
         elif count >= self.wanted // 2:
             self.wanted = min(self._most, self.wanted * 2)

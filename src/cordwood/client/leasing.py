@@ -1,6 +1,10 @@
 """The thread that fetches messages ahead of the application.
 
     turn:  wait for room ─▶ lease (long poll) ─▶ leave out what is here already ─▶ inbox
+                                  └─ when the answer begins, the next lease is asked for, if there is room
+
+So the broker makes and syncs one delivery while the one before is read. Nothing is asked behind a request that
+still waits for messages: two that wait would have two shares of what comes.
 
 It connects again for ever; what it fetched before stays good meanwhile. It ends when the consumer closes, or when
 the broker says that it will never answer (no such topic, no right): then the application gets that error.
@@ -9,6 +13,7 @@ the broker says that it will never answer (no such topic, no right): then the ap
 import logging
 import random
 import threading
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -31,6 +36,7 @@ from cordwood.record import ARROW_ERRORS, Batch, one_line
 log = logging.getLogger("cordwood.client")
 
 SMALL_ROWS = 256  # batches of fewer rows are joined; a larger one is worth more than the copy
+LEASE_BYTES = 4 << 20  # one answer at most: some are on their way while others are made, and memory is used again
 DRAIN_S = 1.0  # for an answer that is under way when the consumer closes
 _BACKOFF = Backoff(0.1, 5.0)
 _encode = msgspec.json.Encoder().encode
@@ -45,7 +51,9 @@ class Leasing:
         self._endpoint, self._terms, self._whose = endpoint, terms, whose
         self._inbox, self._settling = inbox, settling
         self.appetite = Appetite(terms.prefetch)
+        self._bytes = min(terms.prefetch_bytes, LEASE_BYTES)
         self._connection: Connection | None = None
+        self._asked: deque[int] = deque()  # the most that each request under way may bring, the oldest first
         self._failures = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cordwood-leasing", daemon=True)
@@ -72,7 +80,7 @@ class Leasing:
 
     def _run(self) -> None:
         try:
-            while not self._closing.is_set():
+            while self._asked or not self._closing.is_set():
                 self._turn()
         except BaseException as error:  # the application must hear of it, whatever it is
             if not isinstance(error, CordwoodError):
@@ -83,42 +91,75 @@ class Leasing:
                 self._connection.close()
 
     def _turn(self) -> None:
-        inbox, terms = self._inbox, self._terms
-        if inbox.count >= self.appetite.wanted or inbox.size >= terms.prefetch_bytes:
-            inbox.wait_for_room(
-                lambda: inbox.count < self.appetite.wanted and inbox.size < terms.prefetch_bytes, terms.wait_ms / 1000
-            )
+        if not self._asked and not self._may_ask(0, 0):
+            self._inbox.wait_for_room(lambda: self._may_ask(0, 0), self._terms.wait_ms / 1000)
             return
         try:
-            reply = self._lease(max(1, self.appetite.wanted - inbox.count))
+            if not self._asked:
+                self._ask(self._connected(), 0)
+            assert self._connection is not None, "a request is under way on it"
+            reply = self._connection.receive(self._begun).checked()
         except (OSError, Unavailable) as error:
+            self._forget()
             if self._closing.is_set():
                 return
             log.info("no messages from the broker for now: %s", error)
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
             self._failures += 1
             wait_s = _BACKOFF.wait_s(self._failures, random.random)
             self._closing.wait(error.retry_after_ms / 1000 if isinstance(error, Limited) else wait_s)
             return
         self._failures = 0
-        if reply.status != 204:
-            self._take(reply)
+        try:
+            if reply.status != 204:
+                self._take(reply)
+        finally:
+            self._asked.popleft()
+            with self._settling.lock:
+                self._settling.holdings.answered()
 
-    def _lease(self, most: int) -> Reply:
+    def _may_ask(self, coming: int, coming_bytes: int) -> bool:
+        """Say whether there is room for more than what is here and so many that come."""
+        inbox, wanted = self._inbox, self.appetite.wanted
+        if inbox.size + coming_bytes >= self._terms.prefetch_bytes:
+            return False
+        return wanted - inbox.count - coming >= self.appetite.least
+
+    def _ask(self, connection: Connection, coming: int) -> None:
+        """Send a request for as many as there is room for beside so many that come."""
+        most = min(self.appetite.portion, max(1, self.appetite.wanted - self._inbox.count - coming))
         with self._settling.lock:
             self._settling.holdings.asking()
+        self._asked.append(most)
+        asked = {"max_messages": most, "max_bytes": self._bytes, "wait_ms": self._terms.wait_ms}
+        body = _encode({**self._whose, **asked, "lease_ms": self._terms.lease_ms})
+        connection.send((connection.head("POST", "/v1/lease", len(body), "application/json", ARROW), body))
+
+    def _begun(self, status: int, length: int) -> None:
+        """Ask for the next messages while these are on their way, if there is room for both."""
+        connection, coming = self._connection, self._asked[0]
+        if status == 200 and connection is not None and not connection.closing and self._may_ask(coming, length):
+            with suppress(OSError):  # these are still read; what is wrong shows when the next answer is
+                self._ask(connection, coming)
+
+    def _connected(self) -> Connection:
         if self._connection is None or self._connection.stale:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = Connection(self._endpoint, self._terms.request_timeout_ms / 1000)
+            self._forget()
+            timeout_s = self._terms.request_timeout_ms / 1000
+            self._connection = Connection(self._endpoint, timeout_s)
+            self._connection.limit(timeout_s + self._terms.wait_ms / 1000)
             if self._closing.is_set():
                 raise Unavailable("the consumer is closed")
-        asked = {"max_messages": most, "max_bytes": self._terms.prefetch_bytes, "wait_ms": self._terms.wait_ms}
-        body = _encode({**self._whose, **asked, "lease_ms": self._terms.lease_ms})
-        wait_s = self._terms.wait_ms / 1000
-        return self._connection.request("POST", "/v1/lease", body, "application/json", ARROW, wait_s).checked()
+        return self._connection
+
+    def _forget(self) -> None:
+        """Close the connection; what was asked on it will not be answered."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        with self._settling.lock:
+            for _ in range(len(self._asked)):
+                self._settling.holdings.answered()
+        self._asked.clear()
 
     def _take(self, reply: Reply) -> None:
         for batch in read_batches(reply.body):

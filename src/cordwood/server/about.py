@@ -14,10 +14,20 @@ from cordwood.server.refusals import refused
 from cordwood.server.route import Route, json, only_names
 
 
-class Health(Struct, frozen=True):
-    """The broker takes messages."""
+class TierHealth(Struct, frozen=True):
+    """The store cannot be used now: history waits in the journal, and is shipped when it can."""
 
     status: str
+    since: int
+    error: str
+    backlog_bytes: int
+
+
+class Health(Struct, frozen=True, omit_defaults=True):
+    """The broker takes messages. `tier` is there while the store cannot be used."""
+
+    status: str
+    tier: TierHealth | None = None
 
 
 class Version(Struct, frozen=True):
@@ -32,7 +42,13 @@ def healthz(desk: Desk, request: Request) -> Response:
     """Say whether the broker takes messages."""
     only_names(request)
     failure = desk.broker.failure
-    return as_json(Health("ok")) if failure is None else refused(failure, status="failed")
+    if failure is not None:
+        return refused(failure, status="failed")
+    tiering = desk.running.tiering
+    if tiering is None or tiering.trouble is None:
+        return as_json(Health("ok"))
+    backlog = desk.broker.shipping.backlog_bytes
+    return as_json(Health("ok", TierHealth("unavailable", tiering.trouble_since_ms, tiering.trouble, backlog)))
 
 
 def version(desk: Desk, request: Request) -> Response:

@@ -44,12 +44,17 @@ class App:
         await self.running.close()
 
 
-async def start_app(settings: Settings, *, memory: bool = False, ssl: tls.SSLContext | None = None) -> App:
-    """Return a broker that is ready. Raises what `open_broker` raises, and OSError when the address is taken."""
+async def start_app(
+    settings: Settings, *, memory: bool = False, cut: bool = False, ssl: tls.SSLContext | None = None
+) -> App:
+    """Return a broker that is ready. Raises what `open_broker` and `use_tier` raise, OSError if the address is taken.
+
+    `cut` says that an operator gave up the end of the journal.
+    """
     running = open_broker(settings, memory=memory)
     try:
         if not memory and settings.tier != NO_TIER:
-            await _open_tier(running, settings)
+            await _open_tier(running, settings, cut)
     except BaseException:
         await running.close()
         raise
@@ -74,11 +79,12 @@ async def start_app(settings: Settings, *, memory: bool = False, ssl: tls.SSLCon
     return App(running, listener)
 
 
-async def _open_tier(running: Running, settings: Settings) -> None:
+async def _open_tier(running: Running, settings: Settings, cut: bool) -> None:
     url = settings.tier or str(Path(settings.data) / "tier")
     objects = await asyncio.get_running_loop().run_in_executor(None, open_objects, url)
     claims = open_claims(settings.metadata, objects, BootClock())
-    await running.use_tier(objects, claims, f"{socket.gethostname()}, process {os.getpid()}, {settings.data}")
+    owner = f"{socket.gethostname()}, process {os.getpid()}, {settings.data}"
+    await running.use_tier(objects, claims, owner, cut=cut)
 
 
 def raise_descriptors() -> int:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from cordwood.broker.topics import TopicInfo, TopicLine
-from cordwood.errors import Conflict
+from cordwood.errors import Conflict, Refused
 from cordwood.http.request import Request
 from cordwood.http.response import Response
 from cordwood.server.desk import Desk, Then, as_json, nothing
@@ -36,7 +36,10 @@ class TopicChanges(TopicSettings, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Replace(Struct, frozen=True, forbid_unknown_fields=True):
-    """The swap of a run of objects for one that holds exactly their messages."""
+    """The swap of a run of objects for one that holds exactly their messages, and is in the store already.
+
+    Its generation is one above theirs. The old ones stay for an hour, for those who are reading them.
+    """
 
     partition: Offset
     objects: Annotated[
@@ -92,14 +95,15 @@ def delete(desk: Desk, request: Request, topic: str) -> Answer:
 
 @answering
 async def replace(desk: Desk, request: Request, topic: str) -> Response:
-    """Swap a run of objects for one. Nothing is in a tier yet, so there is nothing to swap."""
+    """Swap a run of objects for one that holds the same messages; answer once that is durable."""
     asked = _replace.read(request)
     info: TopicInfo = await desk.result(lambda then: desk.broker.topic(topic, then))
-    partition = next((found for found in info.partitions if found.partition == asked.partition), None)
-    raise Conflict(
-        f"no objects of partition {asked.partition} of {topic!r} are in a tier, so none can be replaced",
-        tiered_offset=0 if partition is None else partition.tiered_offset,
-    )
+    if asked.partition >= len(info.partitions):
+        raise Refused(f"the topic has partitions 0 to {len(info.partitions) - 1}, not {asked.partition}")
+    if desk.running.tiering is None:
+        raise Conflict("this broker has no tier, so no object can be replaced")
+    await desk.running.tiering.replace(topic, asked.partition, asked.objects, asked.replacement)
+    return await desk.ask(lambda then: desk.broker.topic(topic, then))
 
 
 _SHOWN: dict[int, Any] = {200: json(TopicInfo)}
@@ -122,8 +126,8 @@ ROUTES: tuple[Route, ...] = (
         "/v1/topics/{topic}/replace",
         "Swap a run of objects for one",
         replace,
-        {},
+        _SHOWN,
         _replace,
-        refusals=(404, 409),
+        refusals=(404, 409, 507),
     ),
 )

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from awscrt.checksums import crc64nvme
 
+from cordwood.errors import Refused
 from cordwood.machine.objects.store import Objects, StoreUnavailable
 from cordwood.tier import contents, parquet
 from cordwood.tier.catalogue import Catalogue
@@ -65,11 +66,17 @@ def adopt(objects: Objects, catalogue: Catalogue, freight: Freight) -> Shipped |
 
 
 def accept(objects: Objects, catalogue: Catalogue, found: Descriptor) -> Shipped:
-    """Return an object that was put, if it is there as it should be, and make it count."""
+    """Return an object that was put, if it is there as it should be, and make it count.
+
+    Raises Refused when its row groups are not as many rows each: then nobody could tell which message is in which.
+    """
     damage = verify(objects, found)
     if damage is not None:
         objects.delete([found.name])
         raise StoreUnavailable(objects.url, f"what was put did not come back: {damage}")
+    groups = contents.fetch(objects, found).groups
+    rows = groups[0].rows
+    if any(group.rows != rows for group in groups[:-1]) or groups[-1].rows > rows:
+        raise Refused(f"the row groups of {found.name} differ in size; write it with cordwood.tier.parquet")
     catalogue.record(found.name)
-    inside = contents.fetch(objects, found)
-    return Shipped(found, objects.size(found.name), inside.groups[0].rows)
+    return Shipped(found, objects.size(found.name), rows)
