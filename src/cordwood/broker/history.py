@@ -79,9 +79,19 @@ class History:
     def bring(self, wanted: Wanted, then: Then) -> None:
         """Have something fetched; `then` gets None when it is here, or why it could not be."""
         assert self.ask is not None, "only a broker with a tier has objects"
-        waiting = self._waiting.setdefault(wanted, [])
-        waiting.append(then)
-        if len(waiting) == 1:
+        if wanted in self._waiting:
+            self._waiting[wanted].append(then)
+        else:
+            self._waiting[wanted] = [then]
+            self.ask(wanted)
+
+    def ahead(self, place: Place) -> None:
+        """Have messages fetched that a reader is likely to want next; nobody waits for them."""
+        if place.tiered is None or self.ask is None:
+            return
+        wanted = Group(place.tiered, *place.tiered.group(place.first))
+        if wanted not in self._groups and wanted not in self._waiting:
+            self._waiting[wanted] = []
             self.ask(wanted)
 
     def arrived(self, wanted: Wanted, found: Any) -> None:

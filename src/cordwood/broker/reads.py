@@ -19,6 +19,7 @@ from cordwood.record import sizes
 from cordwood.wire.run import Run, coalesce
 
 MOST_READERS = 10_000  # of one topic
+GROUPS_AHEAD = 2  # one for each thread that fetches
 
 
 class Page(NamedTuple):
@@ -96,10 +97,20 @@ class Reads:
                 return Page(coalesce(runs), place.first + rows)
             runs.append(Run(batch, number, place.first))
             most_bytes -= size
+        self._look_ahead(partition, end)
         if not runs and offset < end:  # a hole, which may be wide
             following = next(partition.index.places(end, partition.shown), None)
             end = partition.shown if following is None else following.first
         return Page(coalesce(runs), max(offset, end))
+
+    def _look_ahead(self, partition: Partition, offset: int) -> None:
+        """Have the next row groups fetched while those before them are on their way to the reader."""
+        for _ in range(GROUPS_AHEAD):
+            place = next(partition.index.places(offset, partition.shown), None)
+            if place is None or place.tiered is None:
+                return
+            self._ledger.history.ahead(place)
+            offset = place.tiered.group(place.first)[1]
 
     def watch(self, topic: str, call: Callable[[], None]) -> Callable[[], None]:
         """Have `call` called whenever a topic got visible messages, or went; what is returned ends that."""

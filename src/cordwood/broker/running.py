@@ -151,6 +151,10 @@ class Running:
                     " --on-corruption truncate to go on without what is missing"
                 )
             log.warning("%s; what is missing is given up", text)
+        if marks and marks[0].epoch >= claim.epoch:
+            raise Conflict(
+                f"{objects.url} has snapshots and lacks the claims they were put under; put state/claim back"
+            )
         if not state.store and marks:
             if state.topics:
                 raise Conflict(f"{objects.url} has the history of another journal; give this one an empty store")

@@ -28,6 +28,7 @@ from cordwood.record import concat, decode_parts
 from cordwood.settings import Settings
 from cordwood.tier import contents, leftovers, reading
 from cordwood.tier import state as states
+from cordwood.tier.catalogue import ListedCatalogue
 from cordwood.tier.claim import Claim, ClaimLost
 from cordwood.tier.contents import Contents
 from cordwood.tier.descriptor import Descriptor, parse, replaces
@@ -101,8 +102,9 @@ class Tiering:
         return self._renewer is None or self.claim.holds()
 
     def start(self) -> None:
-        """Begin. A directory needs no renewals: its lock ends with the process."""
-        if not isinstance(self.objects, DirectoryObjects):
+        """Begin. A directory needs no renewals: its lock ends with the process. A lease in etcd does, wherever."""
+        locked = isinstance(self.objects, DirectoryObjects) and isinstance(self.claim.catalogue, ListedCatalogue)
+        if not locked:
             self._renewer = threading.Thread(target=self._renew_for_ever, name="cordwood-claim", daemon=True)
             self._renewer.start()
         self._task = asyncio.ensure_future(self._run())

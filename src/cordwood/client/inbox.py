@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cordwood.client.message import Delivery
 
@@ -42,19 +42,20 @@ class Inbox:
     """A queue of deliveries. `count` and `size` are what waits in it, in messages and bytes."""
 
     def __init__(self) -> None:
-        self._deliveries: deque[Delivery] = deque()
+        self._deliveries: deque[tuple[Delivery, int]] = deque()  # with its bytes
         self._changed = threading.Condition()
         self._callbacks: list[Callable[[], None]] = []
         self.count = 0
         self.size = 0
         self.over: BaseException | None = None
 
-    def put(self, delivery: Delivery) -> None:
-        """Add a delivery."""
+    def put(self, deliveries: Sequence[Delivery]) -> None:
+        """Add what came together; who waits is woken once."""
+        sized = [(delivery, int(delivery.batch.nbytes)) for delivery in deliveries]
         with self._changed:
-            self._deliveries.append(delivery)
-            self.count += delivery.batch.num_rows
-            self.size += delivery.batch.nbytes
+            self._deliveries += sized
+            self.count += sum(delivery.batch.num_rows for delivery in deliveries)
+            self.size += sum(size for _, size in sized)
         self._tell()
 
     def end(self, error: BaseException) -> None:
@@ -71,9 +72,9 @@ class Inbox:
             if not self._deliveries:
                 assert self.over is not None, "it has ended"
                 raise self.over
-            delivery = self._deliveries.popleft()
+            delivery, size = self._deliveries.popleft()
             self.count -= delivery.batch.num_rows
-            self.size -= delivery.batch.nbytes
+            self.size -= size
             self._changed.notify_all()
             return delivery
 

@@ -162,6 +162,7 @@ class Leasing:
         self._asked.clear()
 
     def _take(self, reply: Reply) -> None:
+        found = []
         for batch in read_batches(reply.body):
             delivery = Delivery(batch, self._settling.bell, self._settling.settle)
             with self._settling.lock:
@@ -170,7 +171,9 @@ class Leasing:
             if new != delivery.ranges():  # the rest is here already, or done
                 delivery = Delivery(only(batch, new), self._settling.bell, self._settling.settle)
             if delivery.batch.num_rows:
-                self._inbox.put(delivery)
+                found.append(delivery)
+        if found:
+            self._inbox.put(found)
 
 
 def read_batches(body: Any) -> list[Batch]:

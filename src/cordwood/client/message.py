@@ -75,11 +75,14 @@ class Delivery:
 
     def ranges(self, rows: Sequence[int | range] | None = None) -> dict[int, list[Range]]:
         """Return the offsets of these rows, or of all, for each partition."""
-        if rows is None:
+        whole = range(self.batch.num_rows)
+        if rows is None or (len(rows) == 1 and rows[0] == whole):
             if self._ranges is None:
-                self._ranges = self.ranges([range(self.batch.num_rows)])
+                self._ranges = self._ranges_of(slice(None))
             return self._ranges
-        chosen = _numbers(rows)
+        return self._ranges_of(_numbers(rows))
+
+    def _ranges_of(self, chosen: Any) -> dict[int, list[Range]]:
         partitions = self.batch.column("partition").to_numpy()[chosen]
         offsets = self.batch.column("offset").to_numpy()[chosen]
         if not len(partitions):

@@ -123,6 +123,10 @@ def _written(sources: Sources, patience_s: float) -> bool:
 
 def _assign(batch: Batch, count: int, turn: int) -> npt.NDArray[np.int32]:
     names = batch.schema.names
+    if "partition" in names and not batch.column("partition").null_count:
+        asked = batch.column("partition").to_numpy(zero_copy_only=False)
+        if asked.min(initial=0) >= 0:  # then nobody asks for the keys
+            return np.asarray(asked, np.int32)
     assigned = np.full(batch.num_rows, partitions.NONE, np.int32)
     if "key" in names and count > 1:
         keys = batch.column("key")

@@ -29,7 +29,7 @@ from cordwood.errors import CordwoodError, Refused, Unavailable
 
 log = logging.getLogger("cordwood.client")
 
-BACKLOG = 4  # parcels that are ready and wait for the wire; more would only take memory
+BACKLOG = 4  # parcels that are ready and wait for each wire; more would only take memory
 TABLES_UNDER_WAY = 4
 IDLE_S = 3600.0
 AHEAD_PAGES = 16  # some 16 MB
@@ -159,8 +159,8 @@ class Sender:
             self.changed.notify_all()
 
     def _expire(self, now: float) -> None:
-        for lane in self._lanes.values():
-            if lane.queue and not lane.in_flight and lane.queue[0].deadline <= now:
+        for lane in self._wires.loaded:
+            if not lane.in_flight and lane.queue[0].deadline <= now:
                 after_s = self._terms.delivery_timeout_ms / 1000
                 late = Unavailable(f"the broker did not answer within {after_s:g} s; this may or may not be stored")
                 self._settled(lane.expire(now, late))
@@ -203,14 +203,14 @@ class Sender:
         terms = self._terms
         if self._survey.again_at > now or self.held_bytes > terms.buffer_bytes:
             return False
+        lanes = [lane for lane in self._wires.loaded if lane.not_before <= now]
         if rows >= min(terms.batch_messages, MOST_ROWS) or self.inlet.bytes >= terms.batch_bytes:
-            lanes = [lane for lane in self._lanes.values() if lane.not_before <= now]
-            return sum(len(lane.queue) - lane.in_flight for lane in lanes) < BACKLOG * max(1, len(lanes))
+            return sum(len(lane.queue) - lane.in_flight for lane in lanes) < BACKLOG * max(1, self._wires.width)
         if self.inlet.has_large_sheet:
             # Who sends tables has made the batches. A few go without waiting for each other, so that the broker is
             # at work on one while another is under way.
-            return sum(len(lane.queue) for lane in self._lanes.values() if lane.not_before <= now) < TABLES_UNDER_WAY
-        if any(lane.queue and lane.not_before <= now for lane in self._lanes.values()):
+            return sum(len(lane.queue) for lane in lanes) < TABLES_UNDER_WAY
+        if lanes:
             return False
         if not terms.linger_ms or self._hurry or self._closing:
             return True
@@ -223,7 +223,6 @@ class Sender:
             lane = self._lanes.get(number)
             if lane is None and number >= 0:
                 lane = self._lanes[number] = Lane(number, self._epoch, name_given=self._name_given)
-                self._wires.add(lane)
             for parcel in among:
                 parcel.deadline = now + self._terms.delivery_timeout_ms / 1000
                 if lane is None or lane.over is not None:
@@ -231,6 +230,7 @@ class Sender:
                     settled.append(parcel)
                 else:
                     lane.add(parcel)
+                    self._wires.load(lane)
         self._settled(settled)
 
     def _refuse_waiting(self, error: CordwoodError) -> None:

@@ -28,7 +28,8 @@ class Wire:
     """Carries the parcels of some lanes. After a failure it waits, and connects again when it is next used."""
 
     def __init__(self, endpoint: Endpoint, topic: str, producer_id: str, timeout_s: float, backoff: Backoff):
-        self.lanes: list[Lane] = []
+        self.lanes = 0  # how many lanes have it
+        self.loaded: dict[Lane, None] = {}  # those of them that have parcels, whoever's turn it is first
         self.not_before = 0.0
         self.connection: Connection | None = None
         self._endpoint = endpoint
@@ -39,12 +40,16 @@ class Wire:
         self._bytes = 0
         self._since = 0.0  # when the broker was last heard of, or had nothing to answer
         self._failures = 0
-        self._turn = 0
 
     @property
     def busy(self) -> bool:
         """Whether the broker owes an answer."""
         return bool(self._under_way)
+
+    @property
+    def full(self) -> bool:
+        """Whether as much is under way as may be."""
+        return len(self._under_way) >= WINDOW or self._bytes >= WINDOW_BYTES
 
     @property
     def deadline(self) -> float:
@@ -56,17 +61,13 @@ class Wire:
         if now < self.not_before:
             return False
         chosen: list[tuple[Lane, Parcel]] = []
-        self._turn += 1
-        for n in range(len(self.lanes)):
-            lane = self.lanes[(n + self._turn) % len(self.lanes)]
-            while lane.not_before <= now and len(self._under_way) < WINDOW and self._bytes < WINDOW_BYTES:
-                parcel = lane.next()
-                if parcel is None:
-                    break
-                parcel.encode()
-                self._bytes += parcel.size
-                self._under_way.append((lane, parcel))
-                chosen.append((lane, parcel))
+        for lane in tuple(self.loaded):
+            if self.full:
+                break
+            if not lane.queue:
+                del self.loaded[lane]
+            elif lane.not_before <= now:
+                self._choose(lane, chosen)
         if not chosen:
             return False
         if len(chosen) == len(self._under_way):
@@ -81,6 +82,18 @@ class Wire:
             pieces += parcel.pieces
         connection.send(pieces)
         return True
+
+    def _choose(self, lane: Lane, chosen: list[tuple[Lane, Parcel]]) -> None:
+        """Put a lane's next parcels under way, as far as the window goes; then it is the others' turn."""
+        before = len(chosen)
+        while not self.full and (parcel := lane.next()) is not None:
+            parcel.encode()
+            self._bytes += parcel.size
+            self._under_way.append((lane, parcel))
+            chosen.append((lane, parcel))
+        if len(chosen) > before:
+            del self.loaded[lane]
+            self.loaded[lane] = None
 
     def land(self, now: float, answered: Callable[[Lane, Parcel, Reply], None]) -> None:
         """Receive the answers that are there. Raises OSError, after which `fail` it."""
@@ -106,7 +119,7 @@ class Wire:
         """Give the connection up: whatever was under way may or may not have arrived."""
         self.close()
         lost = bool(self._under_way)
-        for lane in self.lanes:
+        for lane in self.loaded:  # what is under way is in its lane until it is settled
             lane.lost()
         self._under_way.clear()
         self._bytes = 0

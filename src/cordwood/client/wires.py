@@ -29,19 +29,32 @@ class Wires:
     def __init__(self, endpoint: Endpoint, topic: str, producer_id: str, timeout_s: float, bell: Bell):
         self._new = partial(Wire, endpoint, topic, producer_id, timeout_s, _BACKOFF)
         self._wires: list[Wire] = []
+        self._of: dict[Lane, Wire] = {}
         self._topic = topic
         self._bell = bell
         self._poll = select.epoll()
         self._poll.register(bell, select.EPOLLIN | select.EPOLLET)
         self._watched: dict[int, Wire] = {}
 
-    def add(self, lane: Lane) -> None:
-        """Give a lane its wire."""
-        if len(self._wires) < MOST_WIRES:
-            self._wires.append(self._new())
-            self._wires[-1].lanes.append(lane)
-        else:
-            min(self._wires, key=lambda wire: len(wire.lanes)).lanes.append(lane)
+    def load(self, lane: Lane) -> None:
+        """Take notice that a lane has parcels; it has the same wire for ever."""
+        wire = self._of.get(lane)
+        if wire is None:
+            if len(self._wires) < MOST_WIRES:
+                self._wires.append(self._new())
+            wire = self._of[lane] = min(self._wires, key=lambda found: found.lanes)
+            wire.lanes += 1
+        wire.loaded.setdefault(lane)
+
+    @property
+    def loaded(self) -> list[Lane]:
+        """The lanes that have parcels; the work of a turn is with these, and not with all there are."""
+        return [lane for wire in self._wires for lane in wire.loaded if lane.queue]
+
+    @property
+    def width(self) -> int:
+        """How many connections there are."""
+        return len(self._wires)
 
     @property
     def busy(self) -> bool:
@@ -61,9 +74,11 @@ class Wires:
         for wire in self._wires:
             if wire.busy:
                 until = min(until, wire.deadline)
-            for lane in wire.lanes:
+            for lane in wire.loaded:
                 if lane.queue and not lane.in_flight:
-                    until = min(until, lane.queue[0].deadline, max(lane.not_before, wire.not_before))
+                    until = min(until, lane.queue[0].deadline)
+                    if not wire.full:  # else an answer comes first
+                        until = min(until, max(lane.not_before, wire.not_before))
         return until
 
     def wait(self, now: float, until: float, answered: Callable[[Lane, Parcel, Reply], None]) -> None:

@@ -34,6 +34,7 @@ from cordwood.wire.produce import Produce
 T = TypeVar("T")
 
 SMALL_BYTES = 64 << 10  # a larger message gets a batch of its own: to gather it would make others wait
+SEQUENCE_DIGITS = 18  # so many fit into a number whatever they are
 ARROW_ASIDE_BYTES = 8 << 20  # native code reads this much in a millisecond
 
 Partition = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -87,12 +88,20 @@ NO_TOPIC = "topic is missing; name it in the query or in the message"
 _query = Parameters(Query)
 
 
-@lru_cache(maxsize=1024)
 def _asked(target: bytes) -> tuple[Query, bool]:
     """Return what a target's query says, and whether nothing in it tells a repeat from a new message.
 
-    Producers send the same one again and again.
+    Producers send the same one again and again, but for the sequence, which most put last.
     """
+    same, _, sequence = target.rpartition(b"&sequence=")
+    if same and sequence.isdigit() and len(sequence) <= SEQUENCE_DIGITS and b"sequence" not in same:
+        asked, _ = _repeated(same)
+        return structs.replace(asked, sequence=int(sequence)), False
+    return _repeated(target)
+
+
+@lru_cache(maxsize=4096)
+def _repeated(target: bytes) -> tuple[Query, bool]:
     asked = _query.convert(split_query(target))
     return (
         asked,
