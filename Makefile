@@ -53,7 +53,7 @@ $(READY): pyproject.toml requirements.lock
 lock:  ## write requirements.lock again from pyproject.toml
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/pip install --quiet --disable-pip-version-check uv
-	.venv-lock/bin/uv pip compile --quiet pyproject.toml --extra test --extra bench --universal --python-version 3.11 \
+	.venv-lock/bin/uv pip compile --quiet pyproject.toml --extra test --extra bench --extra spark --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links -o requirements.lock $(ARGS)
 
 clean:  ## remove what make and the tools made; never a data directory
