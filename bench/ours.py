@@ -39,9 +39,9 @@ class Ours:
         except ImportError as error:
             raise Missing(f"no client library: {error}") from error
         self._client, self._consumer, self._producer = Client, Consumer, Producer
-        self.service = Service(directory)
+        self.service = Service(directory, "--tier", "none")  # peers keep no history either
         self.version = cordwood.__version__
-        self.setting = f"--sync always; send_table with all columns, up to {IN_FLIGHT} tables in flight"
+        self.setting = f"--sync always --tier none; send_table with all columns, up to {IN_FLIGHT} tables in flight"
 
     def stop(self) -> None:
         if self.service:

@@ -64,7 +64,13 @@ _MAGIC = b"CWR1"
 _HEADS = tuple(_HEAD.pack(_MAGIC, bits, b"\0\0\0") for bits in range(16))
 _MANY = 1 << 16  # rows
 _ZEROS = pa.py_buffer(bytes(8 * _MANY + 8))
-_NO_PAIRS = pa.array([], pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+_NO_BYTES = [None, _ZEROS.slice(0, 4), _ZEROS.slice(0, 0)]
+_NO_PAIRS = pa.Array.from_buffers(  # not `pa.array([])`, which imports pandas where there is one
+    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]),
+    0,
+    [None],
+    children=[pa.Array.from_buffers(kind, 0, _NO_BYTES) for kind in (pa.string(), pa.binary())],
+)
 _WIDE = frozenset((pa.large_binary().id, pa.large_string().id))
 _VIEWS = frozenset((pa.binary_view().id, pa.string_view().id))
 

@@ -147,3 +147,18 @@ def test_a_request_in_very_many_pieces_is_sent(scripted: Scripted) -> None:
     pieces = [connection.head("POST", "/", 3000), *[b"x"] * 3000]
     connection.send(pieces)
     assert connection.receive().ok
+
+
+@pytest.mark.parametrize("scripted", [[[OK[:-2]], [OK[-2:], OK]]], indirect=True)
+def test_the_next_request_may_be_sent_when_an_answer_has_begun(scripted: Scripted) -> None:
+    connection = asked(scripted)
+    begun = []
+
+    def ask(status: int, length: int) -> None:
+        begun.append((status, length))
+        connection.send([connection.head("GET", "/second", 0)])
+
+    connection.send([connection.head("GET", "/first", 0)])
+    assert bytes(connection.receive(ask).body) == b"hi", "whose rest came only after the second request"
+    assert begun == [(200, 2)]
+    assert bytes(connection.receive().body) == b"hi"

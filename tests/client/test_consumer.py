@@ -296,6 +296,9 @@ def test_a_fast_application_gets_more_ahead_and_a_slow_one_less() -> None:
     for _ in range(20):
         appetite.used(appetite.wanted, SLOW_S + 1)
     assert appetite.wanted == 1
+    for _ in range(4):
+        appetite.used(100 * appetite.wanted, 2 * SLOW_S)
+    assert appetite.wanted == 16, "long, but for many more than were fetched ahead at once"
 
 
 def test_arrow_columns_arrive_as_they_were_sent(endpoint: str, client: Client, topic: str) -> None:

@@ -30,8 +30,23 @@ def test_an_ack_that_was_confirmed_while_the_lease_was_under_way_is_remembered()
     holdings.ack(0, [(0, 2)])
     holdings.confirm(0, [(0, 2)])
     assert holdings.arrive(0, [(0, 3)]) == [(2, 3)]
+    holdings.answered()
     holdings.asking()
     assert holdings.arrive(0, [(0, 1)]) == [(0, 1)], "a later lease may bring it again: the group was sent back"
+
+
+def test_each_lease_under_way_remembers_what_was_confirmed_since_it_began() -> None:
+    holdings = Holdings()
+    holdings.asking()
+    holdings.arrive(0, [(0, 4)])
+    holdings.hand(0, [(0, 4)])
+    holdings.ack(0, [(0, 4)])
+    holdings.confirm(0, [(0, 2)])
+    holdings.asking()  # the next, while the answer to the first is still being read
+    holdings.confirm(0, [(2, 4)])
+    assert holdings.arrive(0, [(0, 5)]) == [(4, 5)], "the first began before all of them were confirmed"
+    holdings.answered()
+    assert holdings.arrive(0, [(0, 4)]) == [(0, 2)], "the second only before the last two were"
 
 
 def test_what_was_lost_while_it_waited_is_not_handed_out() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from cordwood.client.future import Future
-from cordwood.client.inlet import Inlet
+from cordwood.client.inlet import JOINED_BYTES, Inlet
 from cordwood.client.page import FIRST_ROWS, LARGE_BYTES, PAGE_BYTES, Extra, Page, Sheet
 from cordwood.errors import Unavailable
 
@@ -156,3 +156,14 @@ def test_many_threads_lose_nothing_and_each_keeps_its_order() -> None:
     for name in range(threads):
         mine = [value for value in taken if value.startswith(b"%d " % name)]
         assert mine == [b"%d %d" % (name, n) for n in range(each)]
+
+
+def test_tables_are_joined_up_to_a_mebibyte_and_a_larger_one_goes_alone() -> None:
+    inlet = Inlet(Future)
+    rows = JOINED_BYTES // sheet(inlet, 1000).bytes * 1000  # one of these is nearly as much as is joined
+    for count in (rows // 2, rows // 4, rows, 4 * rows, 1):
+        inlet.put_sheet(sheet(inlet, count))
+    taken = []
+    while some := inlet.take(10 * rows, 16 * JOINED_BYTES):
+        taken.append([end - first for _, first, end in some])
+    assert taken == [[rows // 2, rows // 4], [rows], [4 * rows], [1]]

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from cordwood.http.exchange import Exchange
 from cordwood.http.limits import Limits
+from cordwood.http.occupancy import Occupancy
 from cordwood.http.refusal import Refusal
 from cordwood.http.request import Request
 from cordwood.http.response import Response
@@ -158,6 +160,35 @@ def test_a_coroutine_is_cancelled_when_its_client_goes_away() -> None:
             client.send(get("/"))
             assert begun.wait(60)
         assert cancelled.wait(60)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_an_answer_that_is_made_when_its_client_goes_away_is_undone(*, behind: bool) -> None:
+    undone = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        gate, earlier = loop.create_future(), loop.create_future()
+
+        async def answer() -> Response:
+            await gate
+            return Response(200, b"messages", unsent=lambda: undone.append(True))
+
+        answers = [earlier, answer()] if behind else [answer()]
+        exchange = Exchange(lambda _: answers.pop(0), Occupancy(Limits()), lambda: None)
+        for _ in range(len(answers)):
+            exchange.start(Request("GET", b"/", {}, b""))
+        await asyncio.sleep(0)
+        gate.set_result(None)
+        if behind:  # its answer is there, and waits for the one before
+            await asyncio.sleep(0.01)
+            exchange.abandon()
+        else:  # the answer is made in this turn of the loop, and would be written in the next
+            loop.call_soon(exchange.abandon)
+        await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    assert undone == [True]
 
 
 def test_a_large_answer_arrives_whole() -> None:

@@ -99,7 +99,9 @@ def test_any_bytes_give_an_answer_or_a_close_and_the_next_connection_works() -> 
                         client.send(piece)
                     client.sock.shutdown(socket.SHUT_WR)
                     answers = client.file.read()  # to the end, which comes
-                except ConnectionError:
+                except TimeoutError:
+                    raise
+                except OSError:  # also "not connected": it was reset before it was shut down
                     answers = b""
                 assert answers == b"" or answers.startswith(b"HTTP/1.1 ")
                 assert b"Traceback" not in answers

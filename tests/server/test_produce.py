@@ -121,6 +121,19 @@ def test_a_repeated_numbered_message_is_stored_once(server: Serving) -> None:
     assert server.values() == ["a"]
 
 
+@pytest.mark.parametrize("place", ["last", "first"])
+def test_a_sequence_is_read_wherever_it_is_in_the_query(server: Serving, place: str) -> None:
+    server.topic()
+    rest = "topic=clicks&partition=0&producer_id=p&epoch=0"
+    for number in range(3):
+        sequence = f"sequence={number}"
+        query = f"{rest}&{sequence}" if place == "last" else f"{sequence}&{rest}"
+        assert server.post(f"/v1/produce?{query}", lines({"value": f"{number}"}), NDJSON).status == 200
+    for wrong in ("", "-1", "x", "1.5", f"{1 << 63}", "9" * 40):
+        assert server.post(f"/v1/produce?{rest}&sequence={wrong}", lines({"value": "a"}), NDJSON).status == 400
+    assert server.values() == ["0", "1", "2"]
+
+
 def test_a_repeated_numbered_batch_says_so(server: Serving) -> None:
     server.topic()
     asked = {"topic": "clicks", "partition": 0, "producer_id": "p", "epoch": 3, "sequence": 0}

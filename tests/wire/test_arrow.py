@@ -240,6 +240,18 @@ def test_a_stream_out_is_read_by_arrow() -> None:
     assert table.select(FULL.names).slice(0, 20).to_batches()[0].equals(widen(batch))
 
 
+def test_a_stream_in_pieces_is_the_same_and_does_not_copy_what_is_large() -> None:
+    values = pa.array([b"%d" % n * 100 for n in range(1000)], pa.binary())
+    batch = read(stream(pa.record_batch({"value": values}))).batch
+    runs = [Run(batch, 3, 7, 2), Run(batch.slice(10, 500), 3, 1007, 1)]
+    pieces = arrow.pieces(runs)
+    whole = b"".join(map(bytes, [arrow.HEAD, *map(arrow.write, runs), arrow.END]))
+    assert b"".join(map(bytes, pieces)) == whole
+    data = batch.column("value").buffers()[2]
+    inside = [p for p in pieces if isinstance(p, pa.Buffer) and data.address <= p.address < data.address + data.size]
+    assert len(inside) == len(runs), "the values themselves are sent, not a copy of them"
+
+
 def test_a_stream_out_without_messages_is_whole() -> None:
     assert ipc.open_stream(arrow.HEAD + arrow.END).read_all().num_rows == 0
 

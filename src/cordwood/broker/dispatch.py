@@ -339,6 +339,10 @@ class Dispatch:
                 break
         if spent:
             self._give_up(crew, topic, group, terms, portion.partition, spent, now)
+            if ordered and portion.partition in crew.away:  # they are given up later, and what is behind them waits
+                for low, high, _ in taken:
+                    hand.ready.add(low, high)
+                return []
         return taken
 
     def _fill(
@@ -409,6 +413,9 @@ class Dispatch:
         rows, size = high - low, batch.nbytes
         fits = True
         if portion.bytes + size > most_bytes:
+            if 2 * portion.bytes >= most_bytes:  # rather fewer than a batch that is cut, now and again next time
+                portion.hand.ready.add(low, high)
+                return False
             ends = np.cumsum(sizes(batch))
             rows = int(np.searchsorted(ends, most_bytes - portion.bytes, side="right"))
             if not portion.ranges:
@@ -662,7 +669,9 @@ class Dispatch:
     def _give_up_later(self, crew: Crew, topic: Topic, group: Group, number: int, spent: Tried, away: Away) -> None:
         """Keep messages that had their last attempt, with their errors, until they are here to be buried."""
         hand = crew.hands[number]
-        self._ledger.write(_failures(topic, group, number, spent), reserve=True)
+        news = [one for one in spent if any(hand.out.within(one[0], one[1]))]  # of the others that is written
+        if news:
+            self._ledger.write(_failures(topic, group, number, news), reserve=True)
         for first, end, _ in spent:
             self._take_back(hand, number, first, end)
             hand.ready.add(first, end)

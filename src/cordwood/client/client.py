@@ -218,6 +218,11 @@ class Client:
         """Make a staged batch visible, all together; again changes nothing. Raises Conflict for an older batch."""
         return dict(self._ask("POST", "/v1/publish", _given(writer=writer, batch=batch, tasks=tasks)))
 
+    def replace(self, topic: str, partition: int, objects: Sequence[str], replacement: str) -> dict[str, Any]:
+        """Swap a run of objects in the tier for one that is in the store already; return the topic."""
+        asked = {"partition": partition, "objects": list(objects), "replacement": replacement}
+        return dict(self._ask("POST", f"/v1/topics/{_path(topic)}/replace", asked))
+
     def reader(self, topic: str, reader: str) -> dict[str, Any]:
         """Return where a named reader stands. Raises NotFound."""
         return dict(self._ask("GET", _path("readers", topic, reader)))

@@ -17,6 +17,7 @@ from cordwood.errors import Unavailable
 FEW_TAKES = 4
 
 LARGE_SHEET_BYTES = 64 << 10  # what a request costs by itself is little beside so many
+JOINED_BYTES = 1 << 20  # tables are joined up to this: joining more costs a copy, and no gain was seen
 
 
 class Inlet:
@@ -140,6 +141,8 @@ class Inlet:
             rows = self.queue[0]
             claimed = rows.claimed
             if found and (type(rows) is not type(found[0][0]) or size + rows.bytes > most_bytes):
+                return found
+            if found and isinstance(rows, Sheet) and size + rows.bytes > JOINED_BYTES:
                 return found
             if found and claimed - rows.taken > most_rows:
                 return found  # rather two batches than a page that is cut

@@ -129,8 +129,8 @@ class Exchange:
         for turn in self._turns:
             if turn.ours and turn.future is not None:
                 turn.future.cancel()
-            elif isinstance(turn.answer, Stream):
-                turn.answer.close()
+            elif turn.answer is not None:
+                _drop(turn.answer)
 
     def _arrived(self, turn: _Turn, future: "asyncio.Future[Answer]") -> None:
         turn.ours = False
@@ -274,7 +274,15 @@ def _retire(request: Request, future: asyncio.Future[Answer] | asyncio.Future[No
     error = future.exception()
     if error is None:
         answer = future.result()
-        if isinstance(answer, Stream):
-            answer.close()
+        if answer is not None:
+            _drop(answer)
     elif not isinstance(error, Gone | Refusal):
         log.error("%r failed after its client went away", request, exc_info=error)
+
+
+def _drop(answer: Answer) -> None:
+    """Let those who made an answer know that nobody will see it."""
+    if isinstance(answer, Stream):
+        answer.close()
+    elif answer.unsent is not None:
+        answer.unsent()

@@ -7,6 +7,7 @@ There is no Date: nobody caches these answers, and the server reads no clock of 
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
 from typing import NamedTuple
@@ -27,6 +28,7 @@ _BODILESS = frozenset({204, 304})
 class Response(NamedTuple):
     """One whole answer. `body` is bytes, a view of single bytes, or several of them; large ones are not copied.
 
+    `unsent` is called if the client left before it could be sent: then what the answer promised must be undone.
     A tuple and not a dataclass, because one is made for every request: it costs a third.
     """
 
@@ -34,11 +36,12 @@ class Response(NamedTuple):
     body: Body | tuple[Body, ...] = b""
     content_type: str = JSON
     headers: Headers = ()
+    unsent: Callable[[], None] | None = None
 
 
 def encode_head(response: Response, connection: bytes = STAYS) -> bytes:
     """Return all that comes before the body. Raises ValueError for a header that would break out of its line."""
-    status, body, content_type, headers = response
+    status, body, content_type, headers, _ = response
     start = _start(status, content_type, connection)
     if headers:
         start += encode_headers(headers)

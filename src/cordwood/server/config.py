@@ -21,8 +21,10 @@ def in_force(running: Running) -> dict[str, Any]:
     """Return every setting with its value, and what follows from them."""
     settings = running.settings
     shown = {found.name: masked(found.name, getattr(settings, found.name)) for found in fields(Settings)}
+    tiering = running.tiering
     return {
         **shown,
+        "tier_url": None if tiering is None else tiering.objects.url,
         "memory": running.memory,
         "durability": running.durability,
         "shows": "accepted" if running.memory else _SHOWS[settings.sync],

@@ -93,16 +93,20 @@ async def lease(desk: Desk, request: Request) -> Response:
     finally:
         desk.running.touch()
     headers = ((OWNER_HEADER, owner),)
+
+    def undo() -> None:
+        leave()
+        desk.running.touch()
+
     try:
         result = await came
         if isinstance(result, CordwoodError):
             raise result
         if not result:
             return Response(204, headers=headers)
-        return Response(200, await encoded(kind, result), kind, headers)
+        return Response(200, await encoded(kind, result), kind, headers, undo)
     except asyncio.CancelledError:  # the client left: whatever was leased for it comes back, and does not count
-        leave()
-        desk.running.touch()
+        undo()
         raise
 
 

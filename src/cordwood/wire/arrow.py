@@ -110,11 +110,12 @@ def pieces(runs: Sequence[Run]) -> list[Any]:
 def out_batch(run: Run) -> Batch:
     """Return a run with its numbers as columns, in the schema `OUT`."""
     rows = run.batch.num_rows
-    offsets = pa.py_buffer(np.arange(run.first_offset, run.first_offset + rows, dtype=np.int64))
+    offsets = np.arange(run.first_offset, run.first_offset + rows, dtype=np.int64)
+    attempts = run.attempts
     numbers = [
         _same(run.partition, rows),
-        pa.Array.from_buffers(pa.int64(), rows, [None, offsets], 0),
-        _same(run.attempts, rows) if isinstance(run.attempts, int) else pa.array(run.attempts, pa.int32()),
+        _column(pa.int64(), offsets),
+        _same(attempts, rows) if isinstance(attempts, int) else _column(pa.int32(), np.array(attempts, np.int32)),
     ]
     return pa.RecordBatch.from_arrays([*numbers, *widen(run.batch).columns], schema=OUT)
 
@@ -123,9 +124,14 @@ def _same(number: int, rows: int) -> Any:
     """Return a column with one number in every row; most are asked for again and again."""
     if rows <= _MANY:
         return _many(number).slice(0, rows)
-    return pa.array(np.full(rows, number, np.int32))
+    return _column(pa.int32(), np.full(rows, number, np.int32))
 
 
 @lru_cache(maxsize=256)
 def _many(number: int) -> Any:
-    return pa.array(np.full(_MANY, number, np.int32))
+    return _column(pa.int32(), np.full(_MANY, number, np.int32))
+
+
+def _column(kind: Any, numbers: Any) -> Any:
+    """Return an array as a column without nulls. `pa.array` imports pandas where it is installed."""
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
