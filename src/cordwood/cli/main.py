@@ -13,6 +13,7 @@ from cordwood.cli.demo import demo
 from cordwood.cli.group import group
 from cordwood.cli.messages import consume, produce, read
 from cordwood.cli.serve import serve
+from cordwood.cli.spark import spark
 from cordwood.cli.topic import topic
 from cordwood.cli.wal import wal
 from cordwood.errors import CordwoodError
@@ -27,7 +28,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, topic, produce, consume, read, group, wal, demo):
+for command in (serve, topic, produce, consume, read, group, wal, spark, demo):
     cli.add_command(command)
 
 

@@ -221,7 +221,7 @@ class Client:
     def replace(self, topic: str, partition: int, objects: Sequence[str], replacement: str) -> dict[str, Any]:
         """Swap a run of objects in the tier for one that is in the store already; return the topic."""
         asked = {"partition": partition, "objects": list(objects), "replacement": replacement}
-        return dict(self._ask("POST", f"/v1/topics/{_path(topic)}/replace", asked))
+        return dict(self._ask("POST", _path("topics", topic, "replace"), asked))
 
     def reader(self, topic: str, reader: str) -> dict[str, Any]:
         """Return where a named reader stands. Raises NotFound."""
