@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordwood.broker.index import Index, Place
+from cordwood.broker.index import TIERED, Index, Place, Tiered
+from cordwood.tier.descriptor import Descriptor
 
 # (hole before it, count, bytes, latest timestamp) of each piece
 Pieces = list[tuple[int, int, int, int]]
@@ -99,3 +100,100 @@ def test_what_was_captured_does_not_change(pieces: Pieces, more: Pieces) -> None
     again.extend(before)
     again.total_bytes = total
     assert plain.found(list(again.places(0, 1_000))) == plain.where
+
+
+# In the tier
+
+
+def tiered(first: int, end: int) -> Tiered:
+    return Tiered(Descriptor("t", "aa", 0, first, end, 1, 0, end - first, 7), 100, 2)
+
+
+def runs(pieces: Pieces) -> list[tuple[int, int]]:
+    """Return the runs of neighbours among pieces, (first, end)."""
+    found: list[tuple[int, int]] = []
+    for first, end, _, _ in pieces:
+        if found and found[-1][1] == first:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((first, end))
+    return found
+
+
+@given(PIECES, st.integers(1, 100))
+def test_what_comes_next_into_the_tier_is_whole_pieces_without_a_gap(pieces: Pieces, most: int) -> None:
+    plain = Plain(pieces)
+    shipped: list[tuple[int, int]] = []
+    while (found := plain.index.untiered(most)) is not None:
+        first, end, size, left = found
+        inside = [piece for piece in plain.pieces if first <= piece[0] < end]
+        assert size == sum(piece[2] for piece in inside)
+        assert left == sum(piece[2] for piece in plain.pieces if piece[0] >= first)
+        assert len(inside) == 1 or size <= most
+        plain.index.put(tiered(first, end))
+        shipped.append((first, end))
+    assert [bound for one in shipped for bound in one] == sorted(bound for one in shipped for bound in one)
+    assert {o for first, end in shipped for o in range(first, end)} == set(plain.where)
+    assert plain.index.lowest_lsn() is None
+
+
+@given(PIECES)
+def test_an_object_changes_neither_offsets_nor_bytes_nor_times(pieces: Pieces) -> None:
+    plain, same = Plain(pieces), Plain(pieces)
+    for first, end in runs(plain.pieces):
+        assert plain.index.put(tiered(first, end)) == []
+        assert plain.index.latest_us(first, end) == max(p[3] for p in plain.pieces if first <= p[0] < end)
+        assert plain.index.bytes_before(first) == same.index.bytes_before(first)
+        places = list(plain.index.places(first, end))
+        assert [place.first for place in places] == list(range(first, end, 2)), "one for each row group"
+        assert all(place.lsn == TIERED and place.tiered is not None for place in places)
+    assert plain.index.total_bytes == same.index.total_bytes
+    assert sorted(plain.found(list(plain.index.places(0, 1_000)))) == sorted(plain.where)
+
+
+@given(PIECES, st.integers(0, 60))
+def test_objects_below_the_start_go_with_their_messages(pieces: Pieces, start: int) -> None:
+    plain = Plain(pieces)
+    spans = runs(plain.pieces)
+    for first, end in spans:
+        plain.index.put(tiered(first, end))
+    gone = plain.index.trim(start)
+    assert [(one.first, one.end) for one in gone] == [(first, end) for first, end in spans if end <= start]
+    assert [(one.first, one.end) for one in plain.index.tiered] == [span for span in spans if span[1] > start]
+
+
+def test_an_object_replaces_a_run_of_objects() -> None:
+    plain = Plain([(0, 2, 5, 1), (0, 3, 7, 9), (0, 1, 1, 1)])
+    old = [tiered(0, 2), tiered(2, 5)]
+    for one in old:
+        plain.index.put(one)
+    assert plain.index.put(tiered(0, 5)) == old
+    assert [(one.first, one.end) for one in plain.index.tiered] == [(0, 5)]
+    assert (plain.index.latest_us(0, 5), plain.index.bytes_before(5)) == (9, 12)
+
+
+@given(PIECES, st.integers(0, 12))
+def test_without_its_journal_a_partition_has_its_objects(pieces: Pieces, count: int) -> None:
+    plain = Plain(pieces)
+    kept = plain.pieces[:count]
+    for first, end, _, _ in kept:
+        plain.index.put(tiered(first, end))
+    plain.index.only_tiered()
+    assert sorted(plain.found(list(plain.index.places(0, 1_000)))) == [o for f, e, _, _ in kept for o in range(f, e)]
+    assert plain.index.total_bytes == sum(piece[2] for piece in kept)
+    assert plain.index.journal_first is None
+
+
+@given(PIECES, st.sets(st.integers(0, 11)))
+def test_objects_that_are_lost_take_their_bytes_along(pieces: Pieces, numbers: set[int]) -> None:
+    plain = Plain(pieces)
+    objects = [tiered(first, end) for first, end, _, _ in plain.pieces]
+    for one in objects:
+        plain.index.put(one)
+    gone = [one for number, one in enumerate(objects) if number in numbers]
+    plain.index.lose(gone)
+    left = [piece for number, piece in enumerate(plain.pieces) if number not in numbers]
+    assert [one.first for one in plain.index.tiered] == [piece[0] for piece in left]
+    assert plain.index.total_bytes == sum(piece[2] for piece in left)
+    for first, _, _, _ in left:
+        assert plain.index.bytes_before(first) == sum(piece[2] for piece in left if piece[0] < first)

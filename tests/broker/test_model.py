@@ -28,7 +28,7 @@ KEPT = {
     151: "single messages for a deleted topic went into the one that was made after it",
     644: "after the dead letters were deleted, the next ones counted as sent back",
 }
-BESIDE_THE_BROKER = {"answers", "client", "compare", "consumers", "frames", "history", "watched"}
+BESIDE_THE_BROKER = {"answers", "client", "compare", "consumers", "frames", "history", "tier", "watched"}
 
 
 @pytest.mark.parametrize("seed", KEPT)

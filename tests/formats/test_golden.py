@@ -22,6 +22,7 @@ from cordwood.journal.repair import Choice, repair
 from cordwood.journal.segment import segment_name
 from cordwood.sim.clock import SimClock
 from cordwood.sim.disk import SimDirectory
+from cordwood.tier import state as states
 from tests.journal.recorder import contents, disk_of, files
 
 HERE = Path(__file__).parent
@@ -135,6 +136,9 @@ TIER_FACTS: list[ops.Op] = [
 ]
 
 
+STORE_PARTS = [b"part one", b"", bytes(range(256))]
+
+
 def broker_state() -> State:
     """Return the state that these facts make, each in a frame of its own."""
     state = State()
@@ -154,6 +158,7 @@ def golden() -> dict[str, bytes]:
         "broker-v1-facts.bin": bytes(ops.pack(FACTS)[0]),
         "broker-v1-facts-of-the-tier.bin": bytes(ops.pack(TIER_FACTS)[0]),
         "broker-v1-snapshot.bin": broker_snapshot(),
+        "store-v1-snapshot.bin": states.encode(STORE_PARTS),
         "journal-v1-segment.bin": written()[segment_name(0)],
         "journal-v1-clean.bin": written()["clean"],
         "journal-v1-lost.bin": repaired()[segment_name(0)],
@@ -202,6 +207,11 @@ def test_a_batch_of_version_1_is_read() -> None:
 def test_facts_of_version_1_are_read() -> None:
     assert ops.unpack((HERE / "broker-v1-facts.bin").read_bytes()) == FACTS
     assert ops.unpack((HERE / "broker-v1-facts-of-the-tier.bin").read_bytes()) == TIER_FACTS
+
+
+def test_a_snapshot_of_version_1_in_a_store_is_read() -> None:
+    assert states.decode((HERE / "store-v1-snapshot.bin").read_bytes()) == STORE_PARTS
+    assert states.Mark(7, 21, True).name == "state/00000000000000000007-00000000000000000043.snapshot"
 
 
 def test_a_snapshot_of_version_1_is_read() -> None:

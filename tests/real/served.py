@@ -29,6 +29,8 @@ class Answer(NamedTuple):
 class Served:
     """`cordwood serve` on a directory, for the length of a `with`."""
 
+    module = "cordwood"  # what is run
+
     def __init__(self, data: Path | None, *flags: str, before: Sequence[str] = ()):
         self._data = data
         self._flags = flags
@@ -40,7 +42,7 @@ class Served:
     def start(self) -> "Served":
         """Start it and return when it listens."""
         where = ["--memory"] if self._data is None else ["--data", str(self._data)]
-        command = [*self._before, sys.executable, "-m", "cordwood", "serve", *where, "--port", "0", *self._flags]
+        command = [*self._before, sys.executable, "-m", self.module, "serve", *where, "--port", "0", *self._flags]
         # A session of its own: what runs it, and it, are killed together.
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
         assert self.process.stderr is not None

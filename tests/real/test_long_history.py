@@ -26,7 +26,8 @@ def test_a_reader_from_offset_0_gets_every_offset_once_and_in_order_while_produc
         following = 0
         for batch in client.read_batches("long", partition=0, follow=True, limit=MESSAGES):
             offsets = batch.column("offset").to_numpy()
-            assert offsets[0] == following and bool((np.diff(offsets) == 1).all()), "every one, once, in order"
+            assert offsets[0] == following, "every one, once"
+            assert (np.diff(offsets) == 1).all(), "in order"
             values = np.frombuffer(batch.column("value").buffers()[2], np.int64)
             assert (values == offsets).all(), "and each is the one that was sent"
             following += len(offsets)
@@ -34,7 +35,7 @@ def test_a_reader_from_offset_0_gets_every_offset_once_and_in_order_while_produc
         sending.join(60)
         found = client.topic("long")["partitions"][0]
         assert found["end_offset"] == MESSAGES
-        assert found["objects"] > 0 and found["tiered_offset"] > 0, "much of it came from the tier"
+        assert found["tiered_offset"] > 0, "much of it came from the tier"
 
 
 def _send(endpoint: str, half: threading.Event) -> None:

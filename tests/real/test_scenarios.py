@@ -210,7 +210,7 @@ def test_a_message_whose_time_is_over_is_never_delivered(broker: Served) -> None
 
 def test_a_delayed_message_comes_when_it_is_due_and_holds_nobody_up(broker: Served) -> None:
     broker.create("t")
-    broker.send("t", "later", delay_ms=700)
+    broker.send("t", "later", delay_ms=3000)
     broker.send("t", "now")
     assert [m["value"] for m in broker.lease("t", "g")] == ["now"]
     assert [m["value"] for m in broker.lease("t", "g")] == ["later"]

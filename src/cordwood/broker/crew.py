@@ -96,6 +96,7 @@ class Crew:
         self.hands: dict[int, Hand] = {}
         self.live: dict[int, None] = {}  # partitions that may have something, in the order of their turns
         self.away: set[int] = set()  # partitions whose next messages are being fetched from the tier
+        self.failures: dict[int, int] = {}  # partition → how often in a row they could not be
         self.waiting: dict[Consumer, None] = {}
         self.streams: set[Subscription] = set()
 

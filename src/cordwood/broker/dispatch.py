@@ -50,6 +50,7 @@ BURIED_BYTES = 8 << 20
 SCAN = 1_000  # messages that are looked at together
 MOST_SCANNED = 20_000  # … in one turn of the loop
 WAITING_TOGETHER = 256  # messages with a time of their own that share a timer
+AWAY_MS, LONGEST_AWAY_MS = 1_000, 30_000  # between two tries to fetch what the tier does not give
 RETRY_MS = 100  # when there was no room for what the broker does by itself
 
 
@@ -444,10 +445,14 @@ class Dispatch:
 
         def then(error: CordwoodError | None) -> None:
             if error is None:
+                crew.failures.pop(number, None)
                 self._arrived(crew, number)
-            else:
+                return
+            failures = crew.failures[number] = crew.failures.get(number, 0) + 1
+            if failures == 1:
                 log.warning("%s of %s waits for the tier: %s", crew.group, crew.topic, error)
-                self._later(lambda _: self._arrived(crew, number))
+            wait_ms = min(LONGEST_AWAY_MS, AWAY_MS << min(failures - 1, 10))
+            self._timers.at(self._clock.monotonic_ms() + wait_ms, lambda _: self._arrived(crew, number))
 
         self._ledger.history.bring(away.wanted, then)
 

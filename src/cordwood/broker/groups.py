@@ -11,6 +11,7 @@ from cordwood.broker.counts import Counts
 from cordwood.broker.crew import Crew, Poll, Subscription
 from cordwood.broker.dead import origin, revived
 from cordwood.broker.dispatch import Dispatch
+from cordwood.broker.history import Away
 from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.starts import Start
 from cordwood.broker.state import Group, Topic
@@ -411,17 +412,33 @@ class Groups:
                 gaps = [(first, stop)] if before is None else list(before.gaps(first, stop))
                 for low, high in gaps:
                     while low < high:
-                        middle = min(high, low + REDRIVEN_AT_ONCE)
-                        sent[0] += self._redrive(topic, group, dead, number, low, middle)
-                        low = middle
+                        count, low = self._redrive(topic, group, dead, number, low, high)
+                        sent[0] += count
         self._ledger.reply(then, sent[0])
 
-    def _redrive(self, topic: Topic, group: Group, dead: Topic, number: int, first: int, end: int) -> int:
-        """Send back those of a run of dead letters that are this group's, in one frame."""
+    def _redrive(self, topic: Topic, group: Group, dead: Topic, number: int, first: int, end: int) -> tuple[int, int]:
+        """Send back those of the next dead letters that are this group's, in one frame; return how many, and how far.
+
+        Raises `Away` when the first of them are in the tier; what is here goes before that.
+        """
         found: dict[int, list[Batch]] = {}
         went: list[tuple[int, int]] = []
+        looked = 0
         for place in dead.partitions[number].index.places(first, end):
-            batch = self._ledger.fetch(place)
+            if looked >= REDRIVEN_AT_ONCE:
+                end = place.first
+                break
+            try:
+                batch = self._ledger.fetch(place)
+            except Away:
+                if not went:
+                    raise
+                end = place.first
+                break
+            batch = batch.slice(0, REDRIVEN_AT_ONCE - looked)
+            looked += batch.num_rows
+            if batch.num_rows < place.length:
+                end = place.first + batch.num_rows
             if "headers" not in batch.schema.names:
                 continue
             for row, headers in enumerate(batch.column("headers").to_pylist()):
@@ -430,7 +447,7 @@ class Groups:
                     found.setdefault(known[2] % len(topic.partitions), []).append(batch.slice(row, 1))
                     went.append((place.first + row, place.first + row + 1))
         if not went:
-            return 0
+            return 0, end
         now = self._clock.now_ms()
         payloads: list[Batch] = []
         facts: list[ops.Op] = []
@@ -449,7 +466,7 @@ class Groups:
         redriven = ops.Redriven(topic.name, group.name, number, went)
         self._ledger.write([*facts, *facts_done, redriven], payloads)
         self._counts.redriven[(topic.name, group.name)] += len(went)
-        return len(went)
+        return len(went), end
 
     def _describe(self, topic: Topic, group: Group) -> GroupInfo:
         crew = self._dispatch.crews.get((topic.name, group.name))

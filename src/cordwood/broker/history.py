@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from cordwood.broker.index import Place, Tiered
-from cordwood.errors import CordwoodError
+from cordwood.errors import CordwoodError, Unavailable
 from cordwood.record import Batch
 
 MOST_TIMES = 10_000
@@ -78,7 +78,9 @@ class History:
 
     def bring(self, wanted: Wanted, then: Then) -> None:
         """Have something fetched; `then` gets None when it is here, or why it could not be."""
-        assert self.ask is not None, "only a broker with a tier has objects"
+        if self.ask is None:
+            then(Unavailable("the store is not open, so history cannot be read now"))
+            return
         if wanted in self._waiting:
             self._waiting[wanted].append(then)
         else:

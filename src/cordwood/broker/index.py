@@ -10,6 +10,7 @@ captured piece of them, up to a length, never changes, and a snapshot may be wri
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -200,6 +201,18 @@ class Index:
         """Add an object behind all others, whose messages have so many bytes."""
         self.append(tiered.first, tiered.end - tiered.first, TIERED, 0, 0, size, latest_us)
         self.tiered = [*self.tiered, tiered]
+
+    def lose(self, gone: list[Tiered]) -> None:
+        """Forget objects, with their messages and their bytes, as if they had never been."""
+        firsts = {one.first for one in gone}
+        ends = [*self._columns[5], self.total_bytes]
+        sizes = [end - before for before, end in pairwise(ends)]
+        left = [at for at, lsn in enumerate(self._columns[2]) if lsn != TIERED or self._columns[0][at] not in firsts]
+        columns = [array("q", [column[at] for at in left]) for column in self._columns]
+        columns[5] = array("q", accumulate([sizes[at] for at in left], initial=ends[0]))
+        self.total_bytes = columns[5].pop()
+        self._columns = tuple(columns)
+        self.tiered = [one for one in self.tiered if one.first not in firsts]
 
     def only_tiered(self) -> None:
         """Forget all that is in the journal: it is another one now."""

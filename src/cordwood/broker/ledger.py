@@ -61,6 +61,8 @@ class Ledger:
         self.written_bytes = 0  # of all payloads since the start
         # (topic, partition) that got messages since somebody looked; a dict, so that one seed gives one history
         self.fresh: dict[tuple[str, int], None] = {}
+        # (topic, partition) that may have messages in the journal which are not in the tier
+        self.untiered: dict[tuple[str, int], None] = {}
         self.changed: set[str] = set()  # topics that got visible messages since somebody looked
         self._sync = sync
         self._log: Log | None = None
@@ -94,8 +96,10 @@ class Ledger:
         self._log = journal
         self.end = self.replied = self.shown = self.synced = end
         for topic in self.state.topics.values():
-            for partition in topic.partitions:
+            for number, partition in enumerate(topic.partitions):
                 partition.shown = partition.end
+                if partition.index.journal_first is not None:
+                    self.untiered[(topic.name, number)] = None
 
     def check_writable(self) -> None:
         """Raise `Unavailable` after a failure."""
@@ -151,7 +155,7 @@ class Ledger:
             self._synced.append((self.end - 1, then, result))
 
     def _show_later(self, topic: str, number: int, partition: Partition) -> None:
-        self.fresh[(topic, number)] = None
+        self.fresh[(topic, number)] = self.untiered[(topic, number)] = None
         self._visible.append((self.end - 1, self._shown, (topic, partition, partition.end)))
 
     def _shown(self, what: tuple[str, Partition, int]) -> None:

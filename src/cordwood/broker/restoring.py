@@ -12,8 +12,8 @@ import logging
 
 from cordwood.broker import ops, snapshot
 from cordwood.broker.shipping import stored
-from cordwood.broker.state import Partition, Topic
-from cordwood.errors import Damaged
+from cordwood.broker.state import Partition, State, Topic
+from cordwood.errors import Damage, Damaged
 from cordwood.machine.objects.store import Objects
 from cordwood.tier import contents, leftovers
 from cordwood.tier import state as states
@@ -23,37 +23,54 @@ from cordwood.tier.ship import Shipped
 
 log = logging.getLogger("cordwood.broker")
 
-GIVEN_BITS = 40  # offsets are skipped up to a multiple of this power of two: more than a partition takes in a week
+# Offsets are skipped up to a multiple of this power of two, and half of it at least: more than a partition takes
+# before the next snapshot.
+GIVEN_BITS = 40
 
 
 def restored(objects: Objects, catalogue: Catalogue) -> ops.Restored | None:
-    """Return what a store knows, None where it knows nothing. Takes a while."""
+    """Return what a store knows, None where it knows nothing. Takes a while.
+
+    Raises Damaged where it knew something: without it, every object would look like one that nobody reads from.
+    """
     found = states.newest(objects)
     if found is None:
-        return None
+        marks = states.marks(objects)
+        if not marks:
+            return None
+        reason, proof = "neither this snapshot nor one before it is whole", "they were read back when they were put"
+        remedy = "Put one of them back from a copy of the store, or the journal; nothing was changed."
+        raise Damaged([Damage(f"{objects.url}/{mark.name}", 0, 0, mark.lsn, reason, proof, remedy) for mark in marks])
     state = snapshot.restore(found.parts)
     listing = leftovers.listed(objects, catalogue)
     by_partition: dict[tuple[str, int], list[Descriptor]] = {}
     for one in listing.objects:
         if one.epoch >= found.mark.epoch:
             by_partition.setdefault((one.topic_id, one.partition), []).append(one)
+    later = states.marks(objects)[0].epoch - found.mark.epoch
     more: list[tuple[ops.Stored, int, int]] = []
     ends: list[tuple[str, int, int]] = []
     parts = found.parts
     gone = [topic for topic in state.topics.values() if (topic.name, topic.id) in listing.tombstones]
-    if gone:
-        for topic in gone:
-            del state.topics[topic.name]
+    for topic in gone:
+        del state.topics[topic.name]
+    if _without_missing(state, {one.name for one in listing.objects}) or gone:
         parts = [bytes(part) for part in snapshot.capture(state).parts]
     for topic in state.topics.values():
         for number, partition in enumerate(topic.partitions):
             new = _continuing(objects, topic, number, by_partition.get((topic.id, number), []))
             more += new
             end = max(partition.end, new[-1][0].end if new else 0)
-            if not found.mark.clean:
-                end = (end >> GIVEN_BITS) + 1 << GIVEN_BITS
-            ends.append((topic.name, number, end))
+            ends.append((topic.name, number, end if found.mark.clean else _unheard_of(end, later)))
     return ops.Restored(parts, more, ends)
+
+
+def _unheard_of(end: int, later: int) -> int:
+    """Return an offset that was never given out behind this end, nor under so many epochs that came after it.
+
+    Each of those may have gone on from an empty disk, as we do, if its snapshot is damaged now.
+    """
+    return ((end + (1 << GIVEN_BITS - 1) >> GIVEN_BITS) + 1 + later) << GIVEN_BITS
 
 
 def _continuing(
@@ -76,6 +93,24 @@ def _continuing(
         latest_us = max(group.latest_us for group in inside.groups)
         found.append((fact, 4 * size, latest_us))  # what the messages take is not said; events take about so much
         at = end
+    return found
+
+
+def _without_missing(state: State, there: set[str]) -> bool:
+    """Forget the objects that a store does not have; say whether there are some.
+
+    The newest snapshot names none of those: it was put before they were deleted. One before it may.
+    """
+    found = False
+    for topic in state.topics.values():
+        for number, partition in enumerate(topic.partitions):
+            gone = [one for one in partition.index.tiered if one.descriptor.name not in there]
+            for one in gone:
+                text = "topic %s, partition %d, offsets %d to %d were deleted since: %s"
+                log.warning(text, topic.name, number, one.first, one.end - 1, one.descriptor.name)
+            if gone:
+                partition.index.lose(gone)
+                found = True
     return found
 
 

@@ -29,13 +29,14 @@ from cordwood.journal.limits import Limits
 from cordwood.journal.opening import open_journal
 from cordwood.machine.clock import Clock, SystemClock
 from cordwood.machine.disk import Buffer, Directory, RealDirectory, make_directory
-from cordwood.machine.objects.store import Objects
+from cordwood.machine.objects.store import Objects, StoreUnavailable
 from cordwood.settings import Settings
 from cordwood.tier import state as states
 from cordwood.tier.claim import Claim, Claims
 
 log = logging.getLogger("cordwood.broker")
 
+AGAIN_S = 5.0  # between two tries to open a store that could not be
 PATIENT_S = 1.0  # then somebody is told that the store is waited for
 UNSAID_S = 0.05  # how often it is looked whether the claim holds again
 FINISH_S = 30.0  # to write what was accepted; a disk that is full may never take it
@@ -70,6 +71,7 @@ class Running:
         self.tiering: Tiering | None = None
         self._clock = clock
         self._random = random
+        self._waiting_for_tier: asyncio.Task[None] | None = None
         self._unsaid: tuple[int, int] | None = None  # how far the journal is, while the claim does not hold
 
     # Opening
@@ -112,7 +114,7 @@ class Running:
         except BaseException:
             await self._loop.run_in_executor(None, claim.release)
             raise
-        self.tiering = Tiering(
+        tiering = Tiering(
             self._ledger,
             self.broker.shipping,
             self.settings,
@@ -124,8 +126,31 @@ class Running:
             self._lose_claim,
             collects=not cut,
         )
-        await self.tiering.put_snapshot()  # before anything is acknowledged: the last one may say that it was clean
-        self.tiering.start()
+        try:
+            await tiering.put_snapshot()  # before anything is acknowledged: the last one may say that it was clean
+        except BaseException:
+            self._ledger.history.ask = None
+            await self._loop.run_in_executor(None, tiering.release)
+            raise
+        self.tiering = tiering
+        tiering.start()
+
+    def use_tier_later(self, objects: Objects, claims: Claims, owner: str, error: StoreUnavailable) -> None:
+        """Go on without the store until it can be used: for a journal that had it, where no other can take it."""
+        log.warning("history waits in the journal: %s", error)
+        self._waiting_for_tier = asyncio.ensure_future(self._use_tier_later(objects, claims, owner))
+
+    async def _use_tier_later(self, objects: Objects, claims: Claims, owner: str) -> None:
+        while True:
+            await asyncio.sleep(AGAIN_S)
+            try:
+                await self.use_tier(objects, claims, owner)
+                return
+            except Conflict as error:
+                self._lose_claim(Unavailable(str(error)))
+                return
+            except (CordwoodError, OSError) as error:
+                log.info("the store cannot be used yet: %s", error)
 
     async def _take(self, claims: Claims, objects: Objects, owner: str) -> Claim:
         taking = self._loop.run_in_executor(None, claims.take, owner)
@@ -138,8 +163,10 @@ class Running:
         """Make sure that journal and store belong together, and note that they do."""
         state = self._ledger.state
         new = f"{self._random.getrandbits(64):016x}"
-        store = await self._loop.run_in_executor(None, states.identity, objects, state.store or new)
         marks = await self._loop.run_in_executor(None, states.marks, objects)
+        if state.has_objects and not marks:
+            raise Conflict(f"the history of this journal is in another store than {objects.url}; give it that one")
+        store = await self._loop.run_in_executor(None, states.identity, objects, state.store or new)
         facts: list[ops.Op] = []
         if state.store and state.store != store:
             raise Conflict(f"{objects.url} belongs to another journal; give this one its own store, or an empty one")
@@ -299,7 +326,7 @@ class Running:
         """Stop for good: another broker has the store."""
         log.error("%s", error)
         self._unsaid = None
-        self.broker.failed(error, self._ledger.state)
+        self.broker.failed(error, self._durable_state())
 
     def _failed(self, error: Unavailable) -> None:
         self.broker.failed(error, self._durable_state())
@@ -330,6 +357,16 @@ class Running:
         return self._journal.bytes_on_disk
 
     @property
+    def had_store(self) -> bool:
+        """Whether the journal knows the store that it belongs to."""
+        return bool(self._ledger.state.store)
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether some of the messages are in a tier, and nowhere else."""
+        return self._ledger.state.has_objects
+
+    @property
     def torn_bytes(self) -> int:
         """What the opening cut off."""
         return self._journal.torn_bytes if self._journal is not None else 0
@@ -344,6 +381,8 @@ class Running:
         while not self.broker.idle and self.broker.failure is None and self._loop.time() < until:
             self.touch()
             await asyncio.sleep(0.001)
+        if self._waiting_for_tier is not None:
+            self._waiting_for_tier.cancel()
         if self.tiering is not None:
             await self.tiering.close()
         self._closed = True

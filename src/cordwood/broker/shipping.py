@@ -9,17 +9,19 @@ the journal. The interval stretches with the number of partitions that have some
 many objects.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from cordwood.broker import ops
 from cordwood.broker.counts import Counts
-from cordwood.broker.index import Place
+from cordwood.broker.index import Place, Tiered
 from cordwood.broker.ledger import Ledger
 from cordwood.broker.state import Partition, Topic
 from cordwood.machine.clock import Clock
 from cordwood.machine.objects.store import PART_BYTES
 from cordwood.record import Batch
 from cordwood.settings import Settings
+from cordwood.tier.descriptor import Descriptor
 from cordwood.tier.ship import Freight, Shipped
 
 OBJECTS_PER_S = 10  # at most, on the average
@@ -40,6 +42,7 @@ class Shipping:
     def __init__(self, ledger: Ledger, settings: Settings, clock: Clock, counts: Counts):
         self.epoch = 0
         self.named: set[str] = set()  # topic ids that a snapshot in the store has
+        self.over: set[str | tuple[str, str]] = set()  # objects and topics to be deleted, as the last one there says
         self._ledger = ledger
         self._settings = settings
         self._clock = clock
@@ -49,12 +52,8 @@ class Shipping:
     @property
     def backlog_bytes(self) -> int:
         """What is in the journal and not yet in the tier."""
-        total = 0
-        for topic in self._ledger.state.topics.values():
-            for partition in topic.partitions:
-                found = partition.index.untiered(1)
-                total += 0 if found is None else found[3]
-        return total
+        found = (partition.index.untiered(1) for _, _, partition in self._untiered())
+        return sum(one[3] for one in found if one is not None)
 
     @property
     def unnamed(self) -> bool:
@@ -65,14 +64,11 @@ class Shipping:
         """Return what is due now, the partition that waits the longest first; with `everything`, without waiting."""
         now = self._clock.monotonic_ms()
         waiting: dict[tuple[str, int], tuple[int, Topic, int, int]] = {}
-        for topic in self._ledger.state.topics.values():
-            if topic.id not in self.named or not has_folder(topic.name):
-                continue
-            for number, partition in enumerate(topic.partitions):
-                size = _durable_bytes(partition)
-                if size:
-                    since = self._since.get((topic.id, number), now)
-                    waiting[(topic.id, number)] = since, topic, number, size
+        for topic, number, partition in self._untiered():
+            size = _durable_bytes(partition)
+            if size and topic.id in self.named and has_folder(topic.name):
+                since = self._since.get((topic.id, number), now)
+                waiting[(topic.id, number)] = since, topic, number, size
         self._since = {place: found[0] for place, found in waiting.items()}
         interval_ms = max(self._settings.tier_interval_s * 1000, len(waiting) * 1000 // OBJECTS_PER_S)
         for since, topic, number, size in sorted(waiting.values(), key=lambda found: (found[0], -found[3])):
@@ -80,6 +76,16 @@ class Shipping:
                 del self._since[(topic.id, number)]
                 return self._load(topic, number)
         return None
+
+    def _untiered(self) -> Iterator[tuple[Topic, int, Partition]]:
+        """Yield the partitions that have messages in the journal alone; the ledger forgets those that have none."""
+        for name, number in list(self._ledger.untiered):
+            topic = self._ledger.state.topics.get(name)
+            there = topic is not None and number < len(topic.partitions)
+            if topic is None or not there or topic.partitions[number].index.journal_first is None:
+                del self._ledger.untiered[(name, number)]
+            else:
+                yield topic, number, topic.partitions[number]
 
     def _load(self, topic: Topic, number: int) -> Load:
         partition = topic.partitions[number]
@@ -108,10 +114,15 @@ class Shipping:
     # What goes from the store
 
     def doomed(self) -> list[str]:
-        """Return objects that may be deleted now; whoever does it waits until all that is known is durable."""
+        """Return objects that may be deleted now: on an empty disk the store would say so, too."""
         now = self._clock.now_ms()
-        found = [name for name, keep_until_ms in self._ledger.state.doomed.items() if keep_until_ms <= now]
+        doomed = self._ledger.state.doomed.items()
+        found = [name for name, keep_until_ms in doomed if keep_until_ms <= now and name in self.over]
         return found[:DELETED_AT_ONCE]
+
+    def graves(self) -> list[tuple[str, str]]:
+        """Return deleted topics whose objects may be deleted now."""
+        return [grave for grave in self._ledger.state.graves if grave in self.over]
 
     def deleted(self, names: list[str]) -> None:
         """Note that objects are gone."""
@@ -120,6 +131,24 @@ class Shipping:
     def buried(self, topic: str, topic_id: str) -> None:
         """Note that a deleted topic has no objects any more."""
         self._ledger.write([ops.TopicBuried(topic, topic_id)], reserve=True)
+
+    def reads(self, tiered: Tiered) -> bool:
+        """Say whether messages are read from an object."""
+        found = tiered.descriptor
+        topic = self._ledger.state.topics.get(found.topic)
+        return (
+            topic is not None
+            and topic.id == found.topic_id
+            and tiered in topic.partitions[found.partition].index.tiered
+        )
+
+    def unread(self, found: list[Descriptor]) -> list[str]:
+        """Return the names of those objects that nothing is read from, and nothing would be after a crash.
+
+        What is to be deleted is deleted in due time: that a topic is gone may not be durable yet.
+        """
+        known, graves = self.known(), {topic_id for _, topic_id in self._ledger.state.graves}
+        return [one.name for one in found if one.name not in known and one.topic_id not in graves]
 
     def known(self) -> set[str]:
         """Return the names of all objects that are read from, or that are to be deleted in due time."""

@@ -246,6 +246,11 @@ class State:
                     del writer.stages[key]  # a part of it would be worse than nothing
         return gone
 
+    @property
+    def has_objects(self) -> bool:
+        """Whether messages are in a tier."""
+        return any(partition.index.tiered for topic in self.topics.values() for partition in topic.partitions)
+
     def lowest_lsn(self) -> int | None:
         """Return the LSN of the oldest frame that holds a message or a staged batch, None if none does."""
         found = [p.index.lowest_lsn() for t in self.topics.values() for p in t.partitions]
@@ -445,9 +450,8 @@ class State:
         for name, number, end in op.ends:
             topic = self.topics[name]
             partition = topic.partitions[number]
-            if partition.tiered < end:
-                partition.holes.append((partition.tiered, end))
-                partition.end = end
+            partition.end = max(end, partition.tiered)
+            partition.holes = _gaps(partition)
             for group in topic.groups.values():
                 _pass_holes(group, number, partition)
 
@@ -456,6 +460,18 @@ def tiered(fact: ops.Stored) -> Tiered:
     """Return the object that a fact speaks of."""
     place = (fact.topic, fact.topic_id, fact.partition, fact.first, fact.end, fact.epoch, fact.generation)
     return Tiered(Descriptor(*place, fact.end - fact.first, fact.checksum), fact.bytes, fact.group_rows)
+
+
+def _gaps(partition: Partition) -> list[tuple[int, int]]:
+    """Return the offsets that are in no object."""
+    ends = [(one.first, one.end) for one in partition.index.tiered]
+    gaps = []
+    at = partition.start
+    for first, end in [*ends, (partition.end, partition.end)]:
+        if at < first:
+            gaps.append((at, first))
+        at = max(at, end)
+    return gaps
 
 
 def _pass_holes(group: Group, number: int, partition: Partition) -> None:

@@ -1,6 +1,6 @@
 """The tier at work beside a running broker: rounds of shipping, fetching for readers, the claim and its end.
 
-    round     delete what is over ─▶ a snapshot, if it names a new topic ─▶ ship all that is due ─▶ a snapshot
+    round     one step after the other (`rounds`), those that take long in a thread
     fetch     what a reader wants ─▶ a thread ─▶ history
     claim     renewed by a thread of its own; while it does not hold, nothing is acknowledged
 
@@ -14,34 +14,28 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from math import inf
 from typing import Any, TypeVar
 
-from cordwood.broker.history import Group, Since, Wanted
+from cordwood.broker.fetching import Fetching, told
+from cordwood.broker.history import Wanted
 from cordwood.broker.ledger import Ledger
-from cordwood.broker.shipping import Load, Shipping, stored
+from cordwood.broker.rounds import Durable, Rounds, Steps
+from cordwood.broker.shipping import Shipping, stored
 from cordwood.errors import Conflict, CordwoodError, Refused, Unavailable
 from cordwood.machine.clock import Clock
 from cordwood.machine.objects.directory import DirectoryObjects
 from cordwood.machine.objects.store import Objects, StoreUnavailable
-from cordwood.record import concat, decode_parts
 from cordwood.settings import Settings
-from cordwood.tier import contents, leftovers, reading
-from cordwood.tier import state as states
 from cordwood.tier.catalogue import ListedCatalogue
 from cordwood.tier.claim import Claim, ClaimLost
-from cordwood.tier.contents import Contents
 from cordwood.tier.descriptor import Descriptor, parse, replaces
-from cordwood.tier.rows import Rows
-from cordwood.tier.ship import accept, adopt, ship
+from cordwood.tier.ship import accept
 
 log = logging.getLogger("cordwood.tier")
 
 LOOK_S = 0.5  # how often it is looked whether something is due
 LONGEST_WAIT_S = 30.0  # between two tries while the store is down
-COLLECT_S = 3600.0  # how often leftovers are looked for
 FETCHERS = 2
-MOST_CONTENTS = 1_000  # footers that are kept
 REPLACED_KEPT_MS = 3_600_000  # objects that were replaced stay for those who are reading them
 CLOSE_S = 5.0  # for the last snapshot
 T = TypeVar("T")
@@ -74,19 +68,14 @@ class Tiering:
         self.failures = 0
         self._ledger = ledger
         self._shipping = shipping
-        self._settings = settings
         self._clock = clock
         self._touch = touch
-        self._read = read
         self._lost = lost
         self._loop = asyncio.get_running_loop()
         self._shipper = ThreadPoolExecutor(1, "cordwood-ship")
         self._fetchers = ThreadPoolExecutor(FETCHERS, "cordwood-fetch")
-        self._contents: dict[Descriptor, Contents] = {}
-        self._uncertain: set[tuple[str, int]] = set()  # partitions of which a put may or may not have succeeded
-        self._marked = -1  # the LSN of the last snapshot in the store
-        self._marked_at_ms = clock.monotonic_ms()
-        self._collect_at = self._loop.time() if collects else inf
+        self._fetching = Fetching(objects)
+        self._rounds = Rounds(ledger, shipping, settings, clock, objects, claim.catalogue, read, collects=collects)
         self._over = threading.Event()
         self._closing = asyncio.Event()
         self._renewer: threading.Thread | None = None
@@ -154,82 +143,30 @@ class Tiering:
 
     async def round(self, *, everything: bool = False) -> None:
         """Do all that is due now; with `everything`, without waiting for enough messages."""
-        await self._clear()
-        if self._shipping.unnamed:
-            await self.put_snapshot()
-        shipped = False
-        while not self._closing.is_set() and (load := self._shipping.next(everything=everything)) is not None:
-            await self._ship(load)
-            shipped = True
-        interval_ms = self._settings.tier_interval_s * 1000
-        old = self._clock.monotonic_ms() - self._marked_at_ms >= interval_ms and self._ledger.end > self._marked + 1
-        if shipped or old:
-            await self.put_snapshot()
-        if self._loop.time() >= self._collect_at:
-            self._collect_at = self._loop.time() + COLLECT_S
-            await self._collect()
-
-    async def _ship(self, load: Load) -> None:
-        freight = load.freight
-        place = (freight.topic_id, freight.partition)
-        found = None
-        if place in self._uncertain:
-            found = await self._in_thread(adopt, self.objects, self.claim.catalogue, freight)
-            self._uncertain.discard(place)
-        if found is None:
-            self._uncertain.add(place)
-            found = await self._in_thread(lambda: ship(self.objects, self.claim.catalogue, freight, self._rows(load)))
-            self._uncertain.discard(place)
-        if not self._shipping.stored(found):
-            names = [found.descriptor.name]
-            await self._in_thread(leftovers.delete, self.objects, self.claim.catalogue, names)
-        self._touch()
-
-    def _rows(self, load: Load) -> Iterator[Rows]:
-        """Yield the messages of a load: what is not in memory is read from the journal, in this thread."""
-        read: dict[tuple[int, int], Any] = {}
-        for place, batch in load.places:
-            if batch is None:
-                if (place.lsn, place.payload) not in read:
-                    read = {}  # a payload is wanted by neighbours only
-                    for _, entries in self._read(place.lsn, 1):
-                        for number in range((len(entries) - 1) // 2):
-                            found = decode_parts(entries[1 + 2 * number], bytes(entries[2 + 2 * number]))
-                            read[(place.lsn, number)] = found
-                        break
-                batch = read[(place.lsn, place.payload)].slice(place.row, place.length)
-            yield Rows.dense(place.first, batch)
+        await self._go_through(self._rounds.round(everything=everything))
 
     async def put_snapshot(self, *, clean: bool = False) -> None:
         """Put what is true now into the store, once it is durable."""
-        end = self._ledger.end
-        captured = self._ledger.snapshot()
-        named = {topic.id for topic in self._ledger.state.topics.values()}
-        await self._synced()
-        mark = states.Mark(self.claim.epoch, end, clean)
-        await self._in_thread(lambda: states.put(self.objects, mark, states.encode(captured.parts)))
-        self._shipping.named = named
-        self._marked, self._marked_at_ms = end, self._clock.monotonic_ms()
+        await self._go_through(self._rounds.put_snapshot(clean=clean))
 
-    async def _clear(self) -> None:
-        """Delete what nothing is read from; the facts that say so are durable before."""
-        names, graves = self._shipping.doomed(), list(self._ledger.state.graves)
-        if not names and not graves:
-            return
-        await self._synced()
-        if names:
-            await self._in_thread(leftovers.delete, self.objects, self.claim.catalogue, names)
-            self._shipping.deleted(names)
-        for topic, topic_id in graves:
-            await self._in_thread(leftovers.bury, self.objects, self.claim.catalogue, topic, topic_id)
-            self._shipping.buried(topic, topic_id)
-        self._touch()
-
-    async def _collect(self) -> None:
-        known = self._shipping.known()
-        gone = await self._in_thread(leftovers.collect, self.objects, self.claim.catalogue, known, self.claim.epoch)
-        if gone:
-            log.info("%d objects that nothing is read from were deleted", len(gone))
+    async def _go_through(self, steps: Steps[None]) -> None:
+        """Do one step after the other: what takes long in a thread, what changes the state here."""
+        step = next(steps, None)
+        while step is not None:
+            result, failure = None, None
+            try:
+                if isinstance(step, Durable):
+                    await self._synced()
+                else:
+                    result = await self._in_thread(step)
+            except BaseException as error:
+                failure = error
+            try:
+                step = steps.send(result) if failure is None else steps.throw(failure)
+            except StopIteration:
+                step = None
+            finally:
+                self._touch()
 
     async def _synced(self) -> None:
         """Return when all that was written so far is durable."""
@@ -256,10 +193,18 @@ class Tiering:
             raise Refused("an object is named as the store names it: topics/…/<first>-<end>-….parquet")
         if self._replaced(topic_name, number, names, new):
             return
-        shipped = await self._loop.run_in_executor(self._fetchers, accept, self.objects, self.claim.catalogue, new)
-        if not self._replaced(topic_name, number, names, new):  # meanwhile retention may have come
-            keep_until_ms = self._clock.now_ms() + REPLACED_KEPT_MS
-            self._ledger.write([stored(shipped, keep_until_ms)], reserve=True)
+        if name in self._rounds.condemned:
+            raise Conflict(f"{name} lay there for so long that it is being deleted; put it again")
+        self._rounds.spared.add(name)
+        try:
+            shipped = await self._loop.run_in_executor(
+                self._fetchers, accept, self.objects, self.claim.catalogue, new
+            )
+            if not self._replaced(topic_name, number, names, new):  # meanwhile retention may have come
+                keep_until_ms = self._clock.now_ms() + REPLACED_KEPT_MS
+                self._ledger.write([stored(shipped, keep_until_ms)], reserve=True)
+        finally:
+            self._rounds.spared.discard(name)
         await self._synced()
 
     def _replaced(self, topic_name: str, number: int, names: list[str], new: Descriptor) -> bool:
@@ -280,32 +225,18 @@ class Tiering:
     # Fetching
 
     def _ask(self, wanted: Wanted) -> None:
-        future = self._loop.run_in_executor(self._fetchers, self._fetch, wanted)
+        future = self._loop.run_in_executor(self._fetchers, self._fetching.fetch, wanted)
         future.add_done_callback(partial(self._fetched, wanted))
 
-    def _fetch(self, wanted: Wanted) -> Any:
-        found = wanted.tiered.descriptor
-        inside = self._contents.get(found)
-        if inside is None:
-            inside = contents.fetch(self.objects, found, wanted.tiered.bytes)
-            while len(self._contents) >= MOST_CONTENTS:
-                self._contents.pop(next(iter(self._contents)), None)
-            self._contents[found] = inside
-        if isinstance(wanted, Since):
-            return reading.since(self.objects, found, inside, wanted.time_us, wanted.first, found.end)
-        assert isinstance(wanted, Group)
-        return concat([rows.batch for rows in reading.read(self.objects, found, inside, wanted.first, wanted.end)])
-
     def _fetched(self, wanted: Wanted, future: "asyncio.Future[Any]") -> None:
-        error = future.exception()
+        error = Unavailable("the broker is stopping") if future.cancelled() else future.exception()
         history = self._ledger.history
         if error is None:
             history.arrived(wanted, future.result())
         else:
-            known = error if isinstance(error, CordwoodError) else Unavailable(f"history cannot be read: {error}")
             if not isinstance(error, CordwoodError):
                 log.error("history cannot be read", exc_info=error)
-            history.failed(wanted, known)
+            history.failed(wanted, told(wanted, error, read=self._shipping.reads(wanted.tiered)))
         self._touch()
 
     # Closing
@@ -313,6 +244,7 @@ class Tiering:
     async def close(self) -> None:
         """End the rounds, put a last snapshot if the store is there, and let the next broker take it at once."""
         self._closing.set()
+        self._rounds.closing = True
         if self._task is not None:
             await asyncio.wait([self._task], timeout=CLOSE_S)
         if self._ledger.failure is None and self.holds and self.trouble is None:

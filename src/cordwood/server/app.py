@@ -9,19 +9,25 @@ import os
 import resource
 import socket
 import ssl as tls
+from dataclasses import replace
 from pathlib import Path
 
 from cordwood.broker.running import Running, open_broker
+from cordwood.errors import Refused
 from cordwood.http.limits import Limits
 from cordwood.http.listener import Listener
 from cordwood.machine.boot_clock import BootClock
+from cordwood.machine.objects.directory import DirectoryObjects
 from cordwood.machine.objects.opening import open_objects
+from cordwood.machine.objects.store import StoreUnavailable
 from cordwood.server.routes import handler
 from cordwood.settings import NO_TIER, Settings
+from cordwood.tier.claim import Terms
 from cordwood.tier.claiming import open_claims
 
 MOST_CONNECTIONS = 50_000
 OTHER_FILES = 124  # descriptors that are not connections: segments, the listening socket, what libraries open
+LOCK_PATIENCE_MS = 5_000  # a directory's lock ends with its process, so there is not much to wait for
 GRACE_S = 10.0  # for requests that are under way
 
 
@@ -55,6 +61,8 @@ async def start_app(
     try:
         if not memory and settings.tier != NO_TIER:
             await _open_tier(running, settings, cut)
+        elif running.has_objects:
+            raise Refused("this journal has history in a tier, which --tier none cannot read; give it its store")
     except BaseException:
         await running.close()
         raise
@@ -80,11 +88,19 @@ async def start_app(
 
 
 async def _open_tier(running: Running, settings: Settings, cut: bool) -> None:
+    """Take the store. A directory that has no room, say, keeps nobody from using the journal: it is tried again."""
     url = settings.tier or str(Path(settings.data) / "tier")
-    objects = await asyncio.get_running_loop().run_in_executor(None, open_objects, url)
-    claims = open_claims(settings.metadata, objects, BootClock())
     owner = f"{socket.gethostname()}, process {os.getpid()}, {settings.data}"
-    await running.use_tier(objects, claims, owner, cut=cut)
+    objects = await asyncio.get_running_loop().run_in_executor(None, open_objects, url)
+    locked = isinstance(objects, DirectoryObjects) and settings.metadata == "store"
+    terms = replace(Terms(), patience_ms=LOCK_PATIENCE_MS) if locked else None
+    claims = open_claims(settings.metadata, objects, BootClock(), terms)
+    try:
+        await running.use_tier(objects, claims, owner, cut=cut)
+    except StoreUnavailable as error:
+        if not locked or not running.had_store:
+            raise
+        running.use_tier_later(objects, claims, owner, error)
 
 
 def raise_descriptors() -> int:

@@ -1,6 +1,5 @@
 """Objects that nobody reads from: put by a broker that died before it could say so, or that had lost the claim."""
 
-from collections.abc import Container
 from typing import NamedTuple
 
 from cordwood.machine.objects.store import Objects
@@ -29,16 +28,10 @@ def listed(objects: Objects, catalogue: Catalogue) -> Found:
     return Found(descriptors, stones)
 
 
-def collect(objects: Objects, catalogue: Catalogue, known: Container[str], epoch: int) -> list[str]:
-    """Delete the objects of earlier epochs that are not known; return their names."""
-    gone = []
-    for entry in objects.list(ROOT):
-        found = parse(entry.name)
-        if found is not None and found.epoch < epoch and entry.name not in known:
-            gone.append(entry.name)
-    for start in range(0, len(gone), AT_ONCE):
-        delete(objects, catalogue, gone[start : start + AT_ONCE])
-    return gone
+def before(objects: Objects, epoch: int) -> list[Descriptor]:
+    """Return the objects of earlier epochs; those that nothing is read from are leftovers."""
+    found = (parse(entry.name) for entry in objects.list(ROOT))
+    return [one for one in found if one is not None and one.epoch < epoch]
 
 
 def delete(objects: Objects, catalogue: Catalogue, names: list[str]) -> None:

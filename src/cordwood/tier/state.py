@@ -17,7 +17,7 @@ from awscrt.checksums import crc64nvme
 
 from cordwood.errors import OtherVersion
 from cordwood.machine.disk import Buffer
-from cordwood.machine.objects.store import ObjectMissing, Objects
+from cordwood.machine.objects.store import ObjectMissing, Objects, StoreUnavailable
 
 log = logging.getLogger("cordwood.tier")
 
@@ -87,9 +87,13 @@ def marks(objects: Objects) -> list[Mark]:
 
 
 def put(objects: Objects, mark: Mark, data: bytes) -> None:
-    """Put a snapshot, read it back, and let the oldest go."""
+    """Put a snapshot, read it back, and let the oldest go. Raises StoreUnavailable."""
     objects.put(mark.name, data)
-    decode(objects.get(mark.name))
+    try:
+        decode(objects.get(mark.name))
+    except ValueError as error:
+        objects.delete([mark.name])  # or it would be in the way of the next try
+        raise StoreUnavailable(objects.url, f"{mark.name} did not come back: {error}") from None
     objects.delete([old.name for old in marks(objects)[KEPT:]])
 
 
@@ -103,10 +107,14 @@ def identity(objects: Objects, new: str) -> str:
 
 
 def newest(objects: Objects) -> Stored | None:
-    """Return the newest snapshot that is whole, None where there is none."""
-    for mark in marks(objects):
+    """Return the newest snapshot that is whole, None where there is none.
+
+    The last word of a broker that stopped is clean only where no other one came after it, whole or not.
+    """
+    found = marks(objects)
+    for mark in found:
         try:
-            return Stored(mark, decode(objects.get(mark.name)))
+            return Stored(mark._replace(clean=mark.clean and mark == found[0]), decode(objects.get(mark.name)))
         except (ValueError, struct.error) as error:
             log.warning("%s is damaged, the one before it is used: %s", mark.name, error)
         except ObjectMissing:

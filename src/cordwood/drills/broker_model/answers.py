@@ -13,14 +13,14 @@ def plain(answer: Any) -> Any:
     """Return what the model says of the same; what only the broker knows is left out."""
     if isinstance(answer, tuple) and len(answer) == 2:
         return answer[0], plain(answer[1])
+    if isinstance(answer, list) and answer and isinstance(answer[0], SpanInfo):
+        return _joined(answer)
     if isinstance(answer, list) and answer and isinstance(answer[0], msgspec.Struct):
         return [plain(one) for one in answer]
     if isinstance(answer, TopicLine):
         return answer.name, answer.partitions, answer.messages
     if isinstance(answer, GroupLine):
         return answer.topic, answer.group, answer.lag
-    if isinstance(answer, SpanInfo):
-        return answer.partition, answer.start, answer.end
     if not isinstance(answer, msgspec.Struct):
         return answer
     found = msgspec.structs.asdict(answer)
@@ -29,11 +29,17 @@ def plain(answer: Any) -> Any:
     if isinstance(answer, GroupInfo):
         del found["consumers"]
         found["partitions"] = [
-            (p.partition, p.floor, p.end_offset, p.lag, p.in_flight, p.retried, _offsets(p.done))
-            for p in answer.partitions
+            (p.partition, p.floor, p.end_offset, p.lag, p.in_flight, p.retried, p.done) for p in answer.partitions
         ]
     return found
 
 
-def _offsets(ranges: list[tuple[int, int]]) -> list[int]:
-    return [offset for first, end in ranges for offset in range(first, end)]
+def _joined(spans: list[SpanInfo]) -> list[tuple[int, int, int]]:
+    """Return spans of which neighbours are one: where messages are is nobody's business, that none is left out is."""
+    found: list[tuple[int, int, int]] = []
+    for span in spans:
+        if found and found[-1][0] == span.partition and found[-1][2] == span.start:
+            found[-1] = (*found[-1][:2], span.end)
+        else:
+            found.append((span.partition, span.start, span.end))
+    return found

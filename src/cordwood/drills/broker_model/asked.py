@@ -51,5 +51,6 @@ class Asked:
     answered: bool = False
     cancelled: bool = False
     later: bool = False  # it was gathered with others
+    disappointed: bool = False  # what it needed from elsewhere could not be fetched
     behind_gathered: bool = False  # it is not begun, because those come first
     unclear: bool = False  # nobody outside can know whether another owner holds what it is about: it may be refused

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from cordwood.broker import ops
 from cordwood.broker.broker import Broker
+from cordwood.broker.history import Away
 from cordwood.broker.starts import Start
 from cordwood.drills.broker_model import intake, requests, settling
 from cordwood.drills.broker_model.answers import plain
@@ -24,6 +25,7 @@ from cordwood.drills.broker_model.world import DEAD
 from cordwood.errors import CordwoodError, NotFound
 from cordwood.wire import message as wire
 
+T = TypeVar("T")
 PRODUCERS = ("p1", "p2")
 WRITERS = ("w1", "w2")
 READER = "r1"
@@ -89,7 +91,8 @@ class Client:
         """Return everything that was asked and has no answer."""
         model = self.model
         gathered = [asked for asked, *_ in model.gathered if asked is not None]
-        return [asked for asked in [*model.running, *model.backlog, *gathered] if not asked.cancelled]
+        held = [asked for waiting in model.held.values() for asked in waiting]
+        return [asked for asked in [*model.running, *model.backlog, *gathered, *held] if not asked.cancelled]
 
     def _ask(self, asked: Asked, call: Callable[[Callable[[Any], None]], object]) -> None:
         """Ask the broker, with the model looking on."""
@@ -351,13 +354,28 @@ class Client:
         partition = random.randrange(len(topic.logs))
         log = topic.logs[partition]
         start, shown = log.start, log.shown(model.shown)
-        offset, most = random.randrange(shown + 2), random.choice((1, 2, 1000))
-        page = self.broker.page(name, topic.id, partition, offset, most, random.choice((1, 4 << 20)))
-        found = {run.first_offset + row: m for run in page.runs for row, m in enumerate(messages_of(run.batch))}
-        begin = max(offset, start)
-        right = {o: log.messages[o] for o in range(begin, min(page.next_offset, shown))}
-        enough = bool(found) == (begin < shown) and len(found) <= most
-        model.check(found == right and enough, f"{name}/{partition} reads from {offset} on as {found}, not {right}")
+        offset = random.choice([*log.offsets(0, shown), shown, 0]) if log.holes else random.randrange(shown + 2)
+        most, most_bytes = random.choice((1, 2, 1000)), random.choice((1, 4 << 20))
+        page = self._here(lambda: self.broker.page(name, topic.id, partition, offset, most, most_bytes))
+        if page is not None:
+            found = {run.first_offset + row: m for run in page.runs for row, m in enumerate(messages_of(run.batch))}
+            begin = max(offset, start)
+            right = {o: log.messages[o] for o in log.offsets(begin, min(page.next_offset, shown))}
+            enough = bool(found) == (log.passed(begin) < shown and begin == log.passed(begin)) and len(found) <= most
+            on = page.next_offset > begin or begin >= shown
+            why = f"{name}/{partition} reads from {offset} on as {found}, not {right}, up to {page.next_offset}"
+            model.check(found == right and enough and on, why)
+            if any(first <= o < end for first, end in log.tiered for o in found):
+                model.reached.add("read from the tier")
         place = self.draw.place(name)
-        there, resolved = place.resolve(log, max(shown, start)), self.broker.place(name, partition, Start(*place))
-        model.check(resolved == there, f"{place} of {name}/{partition} is {there}, not {resolved}")
+        there = place.resolve(log, max(shown, start))
+        resolved = self._here(lambda: self.broker.place(name, partition, Start(*place)))
+        model.check(resolved in (there, None), f"{place} of {name}/{partition} is {there}, not {resolved}")
+
+    def _here(self, call: Callable[[], T]) -> T | None:
+        """Return what a reader gets; None when it has to be fetched, for whoever reads next."""
+        try:
+            return call()
+        except Away as away:
+            self.broker.bring(away.wanted, lambda error: None)
+            return None

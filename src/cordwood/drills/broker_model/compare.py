@@ -1,27 +1,41 @@
 """The whole state of a broker against the world: after each opening, and at the end."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from cordwood.broker.broker import Broker
+from cordwood.broker.reads import Page
 from cordwood.broker.state import Group as RealGroup
 from cordwood.broker.state import State
 from cordwood.broker.state import Topic as RealTopic
 from cordwood.drills.broker_model.asked import Disagreement
+from cordwood.drills.broker_model.facts import Message
 from cordwood.drills.broker_model.model import Model
 from cordwood.drills.broker_model.rows import messages_of
 from cordwood.drills.broker_model.world import DEAD, Group, Topic, World
 
+Read = Callable[[Callable[[], Page]], Page]
 
-def compare(model: Model, broker: Broker) -> None:
-    """Raise `Disagreement` unless the broker knows exactly what the world says."""
+
+def at_once(call: Callable[[], Page]) -> Page:
+    """Read what is all here."""
+    return call()
+
+
+def compare(model: Model, broker: Broker, read: Read = at_once) -> None:
+    """Raise `Disagreement` unless the broker knows exactly what the world says.
+
+    `read` returns what a reader of the log gets, and has fetched for it what is elsewhere.
+    """
     world, state = model.world, broker.state
     same("topics", sorted(state.topics), sorted(world.topics))
     for name, topic in world.topics.items():
         _compare_topic(model, name, topic, state.topics[name])
         for number, log in enumerate(topic.logs):
-            _compare_log(model, broker, name, topic, number, log.shown(model.shown))
+            _compare_log(broker, name, topic, number, log.shown(model.shown), read)
     _compare_writers(world, state)
 
 
@@ -69,19 +83,27 @@ def _compare_group(what: str, topic: Topic, group: Group, real: RealGroup) -> No
     for number, log in enumerate(topic.logs):
         cursor = real.cursors.get(number)
         floor = real.floor(number)
-        done = {o for first, end in cursor.done for o in range(first, end)} if cursor is not None else set()
-        same(f"{what}: floor of {number}", floor, group.floor(number))
-        same(f"{what}: done in {number}", done, {offset for offset in group.done[number] if offset >= floor})
+        done = list(cursor.done) if cursor is not None else []
+        same(f"{what}: floor of {number}", floor, group.floor(number, log))
+        same(f"{what}: done in {number}", done, group.over(number, log))
         for offset in group.open(number, log):
             tried = next(cursor.tries.within(offset, offset + 1))[2] if cursor is not None else (0, 0, "")
             same(f"{what}: attempts, delay and error of {number}/{offset}", tried, group.tried(number, offset))
 
 
-def _compare_log(model: Model, broker: Broker, name: str, topic: Topic, number: int, shown: int) -> None:
+def _compare_log(broker: Broker, name: str, topic: Topic, number: int, shown: int, read: Read) -> None:
     log = topic.logs[number]
-    page = broker.page(name, topic.id, number, 0)
-    found = {run.first_offset + row: m for run in page.runs for row, m in enumerate(messages_of(run.batch))}
-    same(f"{name}/{number}: messages", found, {offset: log.messages[offset] for offset in range(log.start, shown)})
+    found: dict[int, Message] = {}
+    at = 0
+    while True:
+        page = read(partial(broker.page, name, topic.id, number, at))
+        found |= {run.first_offset + row: m for run in page.runs for row, m in enumerate(messages_of(run.batch))}
+        if page.next_offset in (at, shown) or (at == 0 and page.next_offset >= shown):
+            break
+        at = page.next_offset
+    same(f"{name}/{number}: messages", found, {offset: log.messages[offset] for offset in log.offsets(0, shown)})
+    holes = broker.state.topics[name].partitions[number].holes
+    same(f"{name}/{number}: holes", holes, log.holes)
 
 
 def _compare_writers(world: World, state: State) -> None:

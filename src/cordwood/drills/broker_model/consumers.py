@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from cordwood.broker.broker import Broker
+from cordwood.broker.history import Away
 from cordwood.broker.starts import Start
 from cordwood.drills.broker_model import deliveries, requests, settling
 from cordwood.drills.broker_model.asked import Asked
@@ -82,6 +83,10 @@ class Consumers:
                 max_in_flight=consumer.most,
             )
             self.all.append(consuming)
+        except Away as away:
+            self.model.take_back(asked)  # it comes again, when what it needs is here
+            self.broker.bring(away.wanted, lambda error: None)
+            return
         except CordwoodError as error:
             self.model.answer(asked, error)
         self.model.end(asked)

@@ -31,6 +31,8 @@ def lend(model: "Model", lsn: int, fact: Delivered) -> None:
     for offset in fact.offsets:
         tried = group.tried(fact.partition, offset)
         content[(fact.partition, offset)] = tried.attempts + 1, tried.error, log.messages[offset]
+    if any(first <= offset < end for first, end in log.tiered for offset in fact.offsets):
+        model.reached.add("delivered from the tier")
     parcel = Parcel(lsn, content, candidates, ordered)
     model.hands.parcels.append(parcel)
     for place in content:

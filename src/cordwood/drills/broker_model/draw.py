@@ -89,7 +89,12 @@ class Draw:
         end = log.end if random.random() < 0.97 else log.end + 2
         if end <= log.start:
             return [0]
-        some = random.sample(range(log.start, end), min(end - log.start, random.choice((1, 1, 2, 3))))
+        if log.holes:
+            there = [*log.offsets(0, end), *range(log.end, end), log.holes[-1][0], log.holes[-1][1] - 1]
+            there = sorted({offset for offset in there if log.start <= offset < end})
+            some = random.sample(there, min(len(there), random.choice((1, 1, 2, 3))))
+        else:
+            some = random.sample(range(log.start, end), min(end - log.start, random.choice((1, 1, 2, 3))))
         return sorted(some) if random.random() < 0.7 else some
 
     def topic_terms(self) -> dict[str, Any]:

@@ -177,6 +177,42 @@ class ReaderDeleted(NamedTuple):
     reader: str
 
 
+class Tiered(NamedTuple):
+    """Messages are kept together from now on. Nobody can tell, but for retention: it takes them together, too."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+class Kept(NamedTuple):
+    """Messages of a partition that were kept together, and are there though a disk was lost."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int
+    end: int
+    bytes: int
+    latest: int
+
+
+class Restored(NamedTuple):
+    """A disk was lost. `kept` are messages that the snapshot did not know of; `ends` is where each partition goes on.
+
+    `world` is all that is true then; the broker does not say that in words.
+    """
+
+    kept: tuple[Kept, ...]
+    ends: tuple[tuple[str, int, int], ...]
+    world: Any = None
+
+
+class Noted(NamedTuple):
+    """The broker wrote down something for itself that nobody outside can tell."""
+
+
 Fact = (
     TopicMade
     | TopicSet
@@ -197,6 +233,9 @@ Fact = (
     | Redriven
     | ReaderPut
     | ReaderDeleted
+    | Tiered
+    | Restored
+    | Noted
 )
 
 

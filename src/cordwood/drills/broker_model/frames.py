@@ -63,8 +63,17 @@ def _claim(op: ops.Op) -> Fact:
         return f.Sought(op.topic, op.group, tuple(op.to), op.at)
     if isinstance(op, ops.ReaderPut):
         return f.ReaderPut(op.topic, op.reader, tuple(op.offsets), op.at)
-    assert isinstance(op, ops.ReaderDeleted), "the model knows no tier"
-    return f.ReaderDeleted(op.topic, op.reader)
+    if isinstance(op, ops.ReaderDeleted):
+        return f.ReaderDeleted(op.topic, op.reader)
+    if isinstance(op, ops.Stored):
+        return f.Tiered(op.topic, op.partition, op.first, op.end)
+    if isinstance(op, ops.Restored):
+        kept = (
+            f.Kept(one.topic, one.topic_id, one.partition, one.first, one.end, size, latest_us // 1000)
+            for one, size, latest_us in op.objects
+        )
+        return f.Restored(tuple(kept), tuple(op.ends))
+    return f.Noted()
 
 
 def _offsets(ranges: Sequence[tuple[int, int]]) -> tuple[int, ...]:

@@ -10,22 +10,23 @@ import errno
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from random import Random
 
-from cordwood.broker.broker import Broker
 from cordwood.broker.ledger import Ledger
 from cordwood.drills.broker_model.asked import Disagreement
 from cordwood.drills.broker_model.client import Client
-from cordwood.drills.broker_model.compare import compare
+from cordwood.drills.broker_model.compare import at_once, compare
 from cordwood.drills.broker_model.draw import TOPICS
+from cordwood.drills.broker_model.losing import Loss
 from cordwood.drills.broker_model.model import Model
 from cordwood.drills.broker_model.quiet import check_quiet, look_around
 from cordwood.drills.broker_model.retention import Due, look_ahead
 from cordwood.drills.broker_model.tally import Tally
-from cordwood.drills.broker_model.watched import Complaints, Tap, WatchedLedger
-from cordwood.drills.broker_model.world import DEAD
+from cordwood.drills.broker_model.tier import Tier
+from cordwood.drills.broker_model.watched import Complaints, Tap, WatchedBroker, WatchedLedger
+from cordwood.drills.broker_model.world import DEAD, Book
 from cordwood.errors import Full, Unavailable
 from cordwood.journal.journal import Journal
 from cordwood.journal.limits import Limits
@@ -35,6 +36,9 @@ from cordwood.sim.clock import SimClock
 from cordwood.sim.disk import CrashImage, SimDirectory
 
 STEPS = 60
+TIER_SHARE = 0.45  # how often a step of the tier comes first
+LOST_SHARE = 0.3  # how often a crash takes the disk, too
+TIDY_SHARE = 0.3  # how often the store is looked at in the end
 
 
 class Violation(AssertionError):
@@ -42,8 +46,8 @@ class Violation(AssertionError):
 
 
 def run_history(seed: int, steps: int = STEPS) -> Tally:
-    """Live through one history. Raises `Violation`."""
-    history = _History(seed)
+    """Live through one history; two of five have a tier. Raises `Violation`."""
+    history = _History(seed, tiered=seed % 5 in (1, 3))
     broker_log = logging.getLogger("cordwood.broker")
     broker_log.addHandler(history.complaints)
     try:
@@ -63,7 +67,7 @@ class PowerCut(BaseException):
 class _History:
     """A computer, and the broker on it."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, *, tiered: bool):
         random = self.random = Random(seed)
         self.disk = SimDirectory()
         self.clock = SimClock()
@@ -78,7 +82,10 @@ class _History:
             max_backoff_ms=random.choice((100, 150)),
             on_exhausted=random.choices(("dlq", "drop", "block"), (4, 1, 1))[0],
             mode=random.choices(("shared", "ordered"), (2, 1))[0],
+            tier_object_bytes=seed % 7 * 20 + 1,  # a few messages
         )
+        if tiered and seed % 4 == 0:  # objects go with time
+            self.settings = replace(self.settings, retention_ms=1_000, hold_max_ms=0)
         self.limits = Limits(
             segment_bytes=random.choice((4096, 8192, 16384)),
             max_batch_bytes=random.choice((600, 1 << 20, 1 << 20)),
@@ -95,13 +102,18 @@ class _History:
         self.image: CrashImage | None = None
         self.rotated = False  # since the last opening
         self.journal: Journal | None = None
+        self.tier = Tier(seed, self.clock, self.model, self._cut_power) if tiered else None
 
     def run(self, steps: int) -> Tally:
-        self._open()
+        self._guarded(self._open)
         self._guarded(self._prepare)
         for _ in range(steps):
+            while self.tier is not None and self.tier.random.random() < TIER_SHARE:
+                self._guarded(self._tier_step)
             self._guarded(self._step)
         self._guarded(self._close)
+        if self.tier is not None and self.tier.random.random() < TIDY_SHARE:
+            self._guarded(self._tidy)
         self.tally.histories = 1
         self.tally.frames = self.model.book.end
         self.tally.reached.update(sorted(self.model.reached))
@@ -243,8 +255,11 @@ class _History:
             self.fuse -= 1
             if self.fuse <= 0:
                 self.fuse = None
-                self.image = self.disk.image()
-                raise PowerCut
+                self._cut_power()
+
+    def _cut_power(self) -> None:
+        self.image = self.disk.image()
+        raise PowerCut
 
     def _failed(self) -> None:
         """The journal can no longer write: everybody is told, reads go on, and then it is opened again."""
@@ -263,10 +278,13 @@ class _History:
         failure = journal.failure
         assert failure is not None
         self.broker.failed(failure, durable.state)
+        if self.tier is not None:
+            while self.tier.fetches:
+                self.tier.fetch()
         for asked in waiting:
             model.check(asked.answered, f"{asked.name} waits for ever after the journal failed")
         self.client.consumers.check_turned_away()
-        compare(model, self.broker)
+        self._compare()
         for _ in range(random.choice((0, 2, 5))):
             self.client.step()
             self.broker.tick()
@@ -287,6 +305,9 @@ class _History:
         if how < 0.25:
             self._close()
             return
+        if self.tier is not None and self.tier.random.random() < LOST_SHARE:
+            self._lose_disk()
+            return
         self.image = self.disk.image()
         if how < 0.6:
             self._power_cut()
@@ -302,7 +323,22 @@ class _History:
             self.least, self.most = self.journal.synced, self.model.book.end
         self._reopen(self.image.after_power_cut(self.random))
 
+    def _lose_disk(self) -> None:
+        """The disk is gone, with all that is on it; the store is another machine's."""
+        assert self.tier is not None
+        model, journal = self.model, self.journal
+        if journal is not None:
+            book, replied = model.book, max(journal.written, journal.synced)
+            worlds = [book.world(end) for end in (journal.synced, book.end, replied)]
+            self.tier.lose(Loss.of(*worlds))
+        model.book = Book()
+        self.least = self.most = self.durable = 0
+        self.journal = None
+        self._reopen(SimDirectory())
+
     def _count_crash(self, journal: Journal) -> None:
+        if self.tier is not None and self.tier.shipping:
+            self.model.reached.add("crash during shipping")
         if any(lsn >= journal.synced for asked in self.client.consumers.acks for lsn in asked.wrote):
             self.model.reached.add("crash with unsynced acks")
 
@@ -313,6 +349,8 @@ class _History:
         self.disk.capacity_bytes = None
         try:
             for _ in range(1_000):
+                if self.tier is not None:
+                    self._fetch_all()
                 self._make_room()
                 journal.commit()
                 self.kept = journal.written
@@ -321,10 +359,15 @@ class _History:
                     break
             waiting = [asked.name for asked in self.client.waiting()]
             model.check(self.broker.idle and not waiting, f"{waiting} were never answered")
-            compare(model, self.broker)
+            self._compare()
+            if self.tier is not None:
+                self.tier.put_snapshot(clean=True)
             journal.close()
         except Unavailable:
             self._failed()
+            return
+        if self.tier is not None and self.tier.random.random() < LOST_SHARE / 2:
+            self._lose_disk()
             return
         self.least = self.most = model.book.end
         self._reopen(self.disk)
@@ -365,11 +408,89 @@ class _History:
         self.kept, self.errors = end, 0
         self.journal, self.ledger = journal, ledger
         ledger.attach(Tap(journal, model), end)
-        self.broker = Broker(ledger, self.settings, self.clock, self.random, journal.release)
+        self.broker = WatchedBroker(ledger, self.settings, self.clock, self.random, journal.release)
+        self.broker.model = model
         self.client = Client(self.random, model, self.broker)
         self.noticed: set[str] = set()  # topics that whoever watches them was told of
         for name in (*TOPICS, *(DEAD + name for name in TOPICS)):
             self.broker.watch(name, partial(self.noticed.add, name))
-        compare(model, self.broker)
+        if self.tier is not None:
+            self._begin_tier(self.tier, journal)
+        self._compare()
+        if self.tier is not None:
+            self.tier.forget_fetched()
         if self.random.random() < 0.8:
             journal.maintain()
+
+    def _compare(self) -> None:
+        compare(self.model, self.broker, at_once if self.tier is None else self.tier.read)
+
+    # The tier
+
+    def _begin_tier(self, tier: Tier, journal: Journal) -> None:
+        """Go on with the store: nothing is acknowledged before it has a snapshot."""
+        self.disk.capacity_bytes = None
+        tier.begin(self.ledger, self.broker, self.settings, journal)
+        self._commit_all()
+        tier.kept()
+        while not tier.put_snapshot():
+            tier.clear_up()
+        tier.note_snapshot()
+        tier.check()
+        self.ledger.captured = False
+
+    def _commit_all(self) -> None:
+        assert self.journal is not None
+        self.journal.commit()
+        self.kept = self.journal.written
+        self.model.told(self.journal.written, self.journal.synced)
+        self.broker.told(self.journal.written, self.journal.synced)
+        for topic in self.ledger.state.topics.values():
+            for partition in topic.partitions:
+                partition.shown = partition.end
+
+    def _tier_step(self) -> None:
+        """Let the tier go on a little."""
+        tier, random = self.tier, self.tier.random if self.tier is not None else self.random
+        assert tier is not None
+        chance = random.random()
+        if chance < 0.06:
+            tier.change_weather()
+        elif chance < 0.08:
+            tier.light_fuse()
+        elif chance < 0.12:
+            self.client.read()
+        elif chance < 0.3 and tier.fetches:
+            self._settle(self._fetch)
+        else:
+            captured = self.ledger.captured
+            for _ in range(random.choice((1, 1, 2, 4))):
+                tier.step(everything=random.random() < 0.8)
+            self.ledger.captured = captured
+
+    def _fetch(self) -> None:
+        assert self.tier is not None
+        self.tier.fetch()
+        self.broker.flush()
+
+    def _fetch_all(self) -> None:
+        assert self.tier is not None
+        self.tier.clear_up()
+        while self.tier.fetches:
+            self._settle(self._fetch)
+
+    def _tidy(self) -> None:
+        """Let the tier finish, and see that the store has nothing that nobody needs."""
+        tier, journal = self.tier, self.journal
+        assert tier is not None and journal is not None
+        tier.clear_up()
+        for _ in range(3):
+            for _ in range(200):
+                tier.step()
+                journal.maintain()
+                journal.commit()
+                self._tell()
+                if not tier.busy:
+                    break
+        tier.check()
+        tier.check_tidy()

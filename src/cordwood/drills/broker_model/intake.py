@@ -256,7 +256,7 @@ def check_buffered(model: "Model", topic: Topic, added: Assigned, before: Assign
     active = [group for group in topic.groups.values() if group.moved >= oldest]
     for partition in {partition for partition, _ in added}:
         log = topic.logs[partition]
-        waiting = log.end - log.start
+        waiting = len(log.offsets())
         if topic.groups:
             waiting = max((len(group.open(partition, log)) for group in active), default=0)
         new = sum(number == partition for number, _ in [*before, *added])

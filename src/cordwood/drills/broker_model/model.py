@@ -8,17 +8,29 @@ Where the broker may choose (who gets a message, whose turn a partition has, how
 not choose for it: it checks the choice, and goes on from there.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from cordwood.drills.broker_model import deliveries, gathered, moves
 from cordwood.drills.broker_model.asked import LATER, Asked, AtOnce, Disagreement, Judge
-from cordwood.drills.broker_model.facts import Delivered, Done, Fact, Failed, GivenBack, Sought, Trimmed, claimed
+from cordwood.drills.broker_model.facts import (
+    Delivered,
+    Done,
+    Fact,
+    Failed,
+    GivenBack,
+    Restored,
+    Sought,
+    Trimmed,
+    claimed,
+)
 from cordwood.drills.broker_model.hands import Consumer, Hands
 from cordwood.drills.broker_model.world import DEAD, Book, Group, Topic, World
 from cordwood.errors import Conflict, CordwoodError, NotFound, Preparing, Unavailable
 
 RETRY_MS = 100  # how soon the broker tries again by itself what found no room
+AWAY_MS, LONGEST_AWAY_MS = 1_000, 30_000  # how soon it fetches again what it could not; twice as long each time
 
 
 class Clock(Protocol):
@@ -37,6 +49,8 @@ class Model:
         self.world = World()
         self.written = self.synced = 0  # what the broker was told of its journal
         self.reached: set[str] = set()  # what this history came to
+        # What the world is once a disk was lost, by what the broker says of it; while there is no journal.
+        self.restoring: Callable[[Restored], World] | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -55,6 +69,10 @@ class Model:
         self.troubled_until = 0  # the broker found no room, and tries again then
         self.turned = self.clock.monotonic_ms()  # when it had its last turn
         self.failure = False
+        self.held: dict[Any, list[Asked]] = {}  # what is fetched for it → who waits for that
+        self.fetched: set[tuple[str, int]] = set()  # (topic's id, partition) of which something is being fetched
+        self.unfetched: dict[tuple[str, int], int] = {}  # … of which it could not be, and when it is tried again
+        self.failures: Counter[tuple[str, int]] = Counter()  # … and how often
 
     # What must be so
 
@@ -153,7 +171,10 @@ class Model:
             self.running.append(asked)
 
     def end(self, asked: Asked) -> None:
-        """The call is over: all that it had to write is written, unless it waits for room."""
+        """The call is over: all that it had to write is written, unless it waits for room, or for the tier."""
+        if any(asked in waiting for waiting in self.held.values()):
+            self.asking = None
+            return
         self._begin_late(asked)
         self.asking = None
         if self.failure:
@@ -173,7 +194,8 @@ class Model:
         """Check what a request was answered."""
         if asked.answered:
             raise Disagreement(f"{asked.name} was answered twice, the second time {result!r}")
-        if not asked.ready and not self.failure:
+        told = isinstance(result, Unavailable) and (self.failure or asked.disappointed)
+        if not asked.ready and not told and (not self.failure or asked in self.retried):
             self._begin_late(asked)
             self.catch_up(asked)
             if asked.later and not asked.ready:
@@ -181,7 +203,7 @@ class Model:
             elif not asked.ready and asked.unclear and isinstance(result, Conflict):
                 self.decide(asked, result)
         asked.answered = True
-        if self.failure and isinstance(result, Unavailable):
+        if told:
             return
         if not asked.ready:
             raise Disagreement(f"{asked.name} was answered {result!r} before it was run")
@@ -202,6 +224,49 @@ class Model:
         for asked in self.running:
             if self._durable(asked):
                 raise Disagreement(f"{asked.name} is durable and was not answered")
+
+    # What is fetched from elsewhere
+
+    def is_away(self, topic_id: str, partition: int, until: int | None) -> bool:
+        """Say whether messages of a partition cannot be had now, or before `until`, because they are elsewhere."""
+        place, now = (topic_id, partition), self.clock.monotonic_ms()
+        return place in self.fetched or (now if until is None else min(now, until)) < self.unfetched.get(place, 0)
+
+    def hold(self, asked: Asked, wanted: Any) -> None:
+        """What is being asked, or asked again, must wait for something that is elsewhere."""
+        self._retry_until(asked, answered=False)
+        if asked in self.retried:
+            self.retried.remove(asked)
+        if asked in self.running:
+            self.running.remove(asked)
+        asked.steps = asked.judge = None
+        asked.ready = asked.unclear = False
+        self.held.setdefault(wanted, []).append(asked)
+
+    def let_go(self, wanted: Any) -> None:
+        """What was waited for is here: who waited asks again, in order."""
+        self.retried = self.held.pop(wanted, [])
+
+    def let_go_over(self) -> None:
+        """All who waited asked again."""
+        if self.failure:
+            for asked in self.retried:
+                self.check(asked.answered, f"{asked.name} waits for ever after the journal failed")
+            self.retried = []
+        self.room_over()
+
+    def disappoint(self, wanted: Any, place: tuple[str, int]) -> None:
+        """What was waited for cannot be had: who waited is told; the broker itself tries again after a while."""
+        self.failures[place] += 1
+        wait_ms = min(LONGEST_AWAY_MS, AWAY_MS << self.failures[place] - 1)
+        self.unfetched[place] = self.clock.monotonic_ms() + wait_ms
+        for asked in self.held.pop(wanted, []):
+            asked.disappointed = True
+
+    def take_back(self, asked: Asked) -> None:
+        """What was being asked is not asked, after all."""
+        assert asked is self.asking, "one thing is asked at a time"
+        self.asking = None
 
     # Room
 
@@ -236,11 +301,11 @@ class Model:
         if asked in self.retried:
             self._retry_until(asked)
 
-    def _retry_until(self, until: Asked) -> None:
-        """Somebody of the backlog was answered: all before it wrote what they had to, or nothing."""
+    def _retry_until(self, until: Asked, *, answered: bool = True) -> None:
+        """Somebody of the backlog was answered, or is run: all before it wrote what they had to, or nothing."""
         while until in self.retried:
             asked = self._retrying()
-            if asked is None or until not in self.retried:
+            if asked is None or until not in self.retried or (asked is until and not answered):
                 return
             if not asked.unclear:
                 raise Disagreement(f"{until.name} was answered before {asked.name}, which came first")
@@ -345,7 +410,7 @@ class Model:
             elif isinstance(fact, Trimmed):
                 for (topic, _), hand in self.hands.groups.items():
                     if topic == fact.topic:
-                        hand.drop(fact.partition, range(fact.start))
+                        hand.drop(fact.partition, [o for o in hand.held(fact.partition) if o < fact.start])
 
     # The journal
 

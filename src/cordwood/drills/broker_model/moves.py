@@ -37,6 +37,10 @@ def judge(model: "Model", claims: Sequence[Fact], reported: Doomed | None = None
         return _bury(model, claims, reported)
     if gathered.is_gathered(claims):
         return gathered.judge(model, claims)
+    if isinstance(claims[0], f.Restored):
+        model.check(model.restoring is not None, "the broker began anew from the store, and has its journal")
+        assert model.restoring is not None
+        return [claims[0]._replace(world=model.restoring(claims[0])), *claims[1:]]
     frame = _Frame(model, claims, reported)
     for claim in claims:
         check = getattr(frame, type(claim).__name__, None)
@@ -103,6 +107,8 @@ class _Frame:
         doomed = doomed_of(model, claim, self.reported)
         for offset in claim.offsets:
             reasons = dict(doomed.get(offset, ()))
+            if self._buried_later(claim, offset, reasons):
+                continue
             if (claim.partition, offset) not in hand.leases or claim.error not in reasons:
                 raise Disagreement(f"{claim}: {offset} did not fail so, but {reasons}")
             if claim.error in REACHED:
@@ -119,6 +125,19 @@ class _Frame:
             if not least <= wait <= most:
                 raise Disagreement(f"{claim}: {offset} waits {wait} ms, not {least} to {most}")
         self._check_behind(claim, hand, terms, doomed)
+
+    def _buried_later(self, claim: f.Failed, offset: int, reasons: dict[str, int | None]) -> bool:
+        """Say whether a message had its last attempt and is in the tier: it is a dead letter when it is here."""
+        topic, group, terms, hand = self._find(claim)
+        if terms["on_exhausted"] != "dlq" or not exhausted(terms, group, claim.partition, offset) or claim.until:
+            return False
+        tiered = topic.logs[claim.partition].tiered
+        if not any(first <= other < end for first, end in tiered for other in claim.offsets):
+            return False  # those that wait together are buried together
+        if (claim.partition, offset) not in hand.leases:
+            return False  # that was written when it failed
+        self.model.reached.update([REACHED[claim.error]] if claim.error in REACHED else [])
+        return claim.error in reasons
 
     def GivenBack(self, claim: f.GivenBack) -> None:
         """What was on its way to a consumer that went, or, in ordered mode, was behind that or behind a failure."""
@@ -152,6 +171,21 @@ class _Frame:
         start = retention.starts(self.model)[(topic.id, claim.partition)]
         self.model.check(claim.start == start, f"{claim}: retention keeps all from {start} on")
         self.model.reached.add("retention")
+
+    def Tiered(self, claim: f.Tiered) -> None:
+        """Messages that are durable, all of a run, and none that is in the tier already."""
+        model, log = self.model, self.model.world.topics[claim.topic].logs[claim.partition]
+        before = log.tiered[-1][1] if log.tiered else 0
+        visible = claim.end <= log.shown(model.shown) and claim.first >= before
+        there = all(offset in log.messages for offset in range(claim.first, claim.end))
+        model.check(visible and there, f"{claim}: {before} to {log.shown(model.shown)} are there and not in the tier")
+        left = [one for one in log.appends if one.end > max(before, log.start)]
+        neighbours = left and left[0].first <= max(claim.first, log.start) and any(o.end == claim.end for o in left)
+        model.check(bool(neighbours), f"{claim}: the next to be shipped are {left}")
+        model.reached.add("tiered")
+
+    def Noted(self, claim: f.Noted) -> None:
+        """It concerns nobody."""
 
     def Forgotten(self, claim: f.Forgotten) -> None:
         over = retention.over(self.model)

@@ -93,6 +93,9 @@ def there(model: "Model", hand: Hand, consumer: Consumer) -> set[Place]:
     group = topic.groups[consumer.group]
     terms = model.terms(consumer.topic, group)
     for partition in range(len(topic.logs)):
+        # Its messages may be on their way to the broker; its wait may be over before they are asked for again.
+        if model.is_away(topic.id, partition, None if consumer.streams else consumer.waits_until):
+            continue
         held = hand.held(partition)
         mine = sum(consumer in lease.candidates for lease in held.values())
         if len(held) >= terms["max_in_flight"] or (consumer.most is not None and mine >= consumer.most):

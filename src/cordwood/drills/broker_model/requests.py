@@ -44,7 +44,7 @@ class Place(NamedTuple):
             return min(max(self.offset, log.start), end)
         if self.time is None:
             return end
-        return next((o for o in range(log.start, end) if log.messages[o].timestamp >= self.time), end)
+        return next((o for o in log.offsets(0, end) if log.messages[o].timestamp >= self.time), end)
 
 
 # Topics
@@ -150,8 +150,7 @@ def group_info(model: "Model", topic: str, name: str) -> dict[str, Any]:
     for number, log in enumerate(model.topic(topic).logs):
         waiting = group.open(number, log)
         retried = sum(group.tried(number, offset).attempts > 1 for offset in waiting)
-        floor = group.floor(number)
-        done = sorted(offset for offset in group.done[number] if offset > floor)
+        floor, done = group.floor(number, log), group.over(number, log)
         partitions.append((number, floor, log.end, len(waiting), len(hand.held(number)), retried, done))
     terms = model.terms(topic, group)
     return {
@@ -188,7 +187,7 @@ def reader_info(model: "Model", topic: str, reader: str) -> dict[str, Any]:
     found = model.topic(topic).readers.get(reader)
     if found is None:
         raise NotFound(reader)
-    lag = sum(max(0, log.end - max(log.start, found.offsets.get(n, 0))) for n, log in enumerate(logs))
+    lag = sum(len(log.offsets(found.offsets.get(n, 0))) for n, log in enumerate(logs))
     offsets = {str(number): offset for number, offset in sorted(found.offsets.items())}
     return {"topic": topic, "reader": reader, "moved_at": found.moved, "lag": lag, "offsets": offsets}
 
@@ -209,7 +208,7 @@ def look(model: "Model", what: str, *names: str) -> Plan:
         logs = enumerate(model.topic(*names).logs)
         return [(number, log.start, log.end) for number, log in logs if log.end > log.start]
     if what == "topics":
-        return [(name, len(t.logs), sum(log.end - log.start for log in t.logs)) for name, t in topics]
+        return [(name, len(t.logs), sum(len(log.offsets()) for log in t.logs)) for name, t in topics]
     return [
         (name, group, sum(len(known.open(number, log)) for number, log in enumerate(topic.logs)))
         for name, topic in topics

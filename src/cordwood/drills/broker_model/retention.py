@@ -27,25 +27,23 @@ def kept_from(model: "Model", topic: Topic, partition: int) -> int:
     terms = {**model.settings, **topic.terms}
     log = topic.logs[partition]
     start = log.start
-    oldest = model.now - terms["retention_ms"]
-    for first, end in log.appends:
-        old = terms["retention_ms"] and all(log.messages[offset].timestamp < oldest for offset in range(first, end))
-        if end > start and not old:
-            break
-        start = max(start, end)
+    there = [one for one in log.appends if one.end > start]
+    if terms["retention_ms"]:
+        oldest = model.now - terms["retention_ms"]
+        start = max(start, next((one.first for one in there if one.latest >= oldest), log.end))
     if terms["retention_bytes"]:
         left = 0
-        within = log.appends[-1][0] if log.appends else log.end
-        for first, end in reversed(log.appends):
-            left += sum(log.messages[offset].bytes for offset in range(first, end))
+        within = there[-1].first if there else log.end
+        for one in reversed(there):
+            left += one.bytes
             if left > terms["retention_bytes"]:
                 break
-            within = first
+            within = one.first
         start = max(start, within)
     if terms["discard"] == "acked" and topic.groups:
-        start = max(start, min(group.floor(partition) for group in topic.groups.values()))
+        start = max(start, min(group.floor(partition, log) for group in topic.groups.values()))
     moved_since = model.now - terms["hold_max_ms"]
-    held = [group.floor(partition) for group in topic.groups.values() if group.moved >= moved_since]
+    held = [group.floor(partition, log) for group in topic.groups.values() if group.moved >= moved_since]
     held += [reader.offsets.get(partition, 0) for reader in topic.readers.values() if reader.moved >= moved_since]
     return max(log.start, min([start, *held]))
 

@@ -19,8 +19,9 @@ Letters = dict[tuple[int, int], tuple[int, Message]]  # where it is: the partiti
 
 def ack(model: "Model", topic: str, group: str, partition: int, offsets: Sequence[int], owner: str | None) -> Plan:
     found = _check(model, topic, group, partition, offsets, owner)
-    floor = found.floor(partition)
-    news = tuple(offset for offset in offsets if offset >= floor and offset not in found.done[partition])
+    log = model.topic(topic).logs[partition]
+    floor, over = found.floor(partition, log), found.done[partition]
+    news = tuple(o for o in offsets if o >= floor and o not in over and o == log.passed(o))
     if news:
         done = f.Done(topic, group, partition, news, model.now)
         yield lambda claims: _acked(model, claims, done, offsets)
@@ -138,7 +139,7 @@ def _letters(
     for number, log in enumerate(dead.logs):
         if partition not in (None, number):
             continue
-        for offset in range(log.start, log.shown(model.shown)):
+        for offset in log.offsets(0, log.shown(model.shown)):
             message = log.messages[offset]
             headers = dict(message.headers)
             mine = (headers.get("cordwood-topic"), headers.get("cordwood-group")) == (topic.encode(), group.encode())

@@ -25,6 +25,16 @@ NAMED = (  # a run that reached one of these in under 1 % of its histories has f
     "forgotten",
     "blocked",
     "dropped",
+    "tiered",
+    "read from the tier",
+    "delivered from the tier",
+    "store fault during shipping",
+    "crash during shipping",
+    "adopted",
+    "leftovers collected",
+    "object deleted by retention",
+    "object of a deleted topic deleted",
+    "disk lost",
 )
 
 

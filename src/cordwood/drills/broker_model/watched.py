@@ -1,9 +1,12 @@
 """What of the broker is looked at from outside: what it writes, what it logs, what it makes of a snapshot."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from cordwood.broker.ledger import Ledger
+from cordwood.broker.broker import Broker
+from cordwood.broker.history import Away
+from cordwood.broker.ledger import Ledger, Then
+from cordwood.drills.broker_model.asked import Asked
 from cordwood.drills.broker_model.frames import claims_of
 from cordwood.drills.broker_model.model import Model
 from cordwood.errors import Full, Unavailable
@@ -33,6 +36,32 @@ class Tap:
 
     def read(self, lsn: int, most_bytes: int) -> Iterator[tuple[int, list[memoryview]]]:
         return self._journal.read_ahead(lsn, most_bytes)
+
+
+class WatchedBroker(Broker):
+    """A broker of which the model knows when a request waits for the tier."""
+
+    model: Model
+
+    def _do(self, action: Callable[[], None], then: Then, size: int | None = None) -> None:
+        assert self.model.asking is not None, "somebody asks"
+        super()._do(_Held(action, self.model, self.model.asking), then, size)
+
+
+class _Held:
+    """A request that says so when it needs something from the tier."""
+
+    def __init__(self, action: Callable[[], None], model: Model, asked: Asked):
+        self._action = action
+        self._model = model
+        self._asked = asked
+
+    def __call__(self) -> None:
+        try:
+            self._action()
+        except Away as away:
+            self._model.hold(self._asked, away.wanted)
+            raise
 
 
 class WatchedLedger(Ledger):

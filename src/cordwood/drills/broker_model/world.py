@@ -4,8 +4,10 @@ A log is a dict from offsets to messages. A group has, for each partition, where
 done, and a dict of what is known of those it was given. Nothing is a range, nothing is kept in two places.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,28 +34,52 @@ class Producer:
     used: int = 0
 
 
+class Append(NamedTuple):
+    """Messages that came together, or are kept together: retention takes all of them or none."""
+
+    first: int
+    end: int
+    bytes: int
+    latest: int
+
+
 @dataclass(slots=True)
 class Log:
-    """A partition."""
+    """A partition. Its offsets are dense, but for what went with a lost disk: a hole."""
 
     start: int = 0
     end: int = 0
-    messages: dict[int, Message] = field(default_factory=dict)
+    messages: dict[int, Message] = field(default_factory=dict)  # lowest first; those below the start, too
     lsns: dict[int, int] = field(default_factory=dict)  # the frame that made a message visible
-    appends: list[tuple[int, int]] = field(default_factory=list)  # (first, end), oldest first
+    appends: list[Append] = field(default_factory=list)  # oldest first
     producers: dict[str, Producer] = field(default_factory=dict)
+    tiered: list[tuple[int, int]] = field(default_factory=list)  # what is kept together elsewhere, oldest first
+    holes: list[tuple[int, int]] = field(default_factory=list)  # offsets that went with a lost disk, (first, end)
 
     def append(self, lsn: int, messages: Iterable[Message]) -> None:
-        first = self.end
-        for message in messages:
+        first, came = self.end, list(messages)
+        for message in came:
             self.messages[self.end] = message
             self.lsns[self.end] = lsn
             self.end += 1
-        self.appends.append((first, self.end))
+        size, latest = sum(message.bytes for message in came), max(message.timestamp for message in came)
+        self.appends.append(Append(first, self.end, size, latest))
+
+    def offsets(self, first: int = 0, end: int | None = None) -> list[int]:
+        """Return the offsets from `first` to `end` that have messages, lowest first."""
+        first, end = max(self.start, first), self.end if end is None else end
+        if not self.holes:
+            return list(range(first, end))
+        found = list(self.messages)
+        return found[bisect_left(found, first) : bisect_left(found, end)]
 
     def shown(self, lsn: int) -> int:
         """Return the end of what frames below `lsn` made visible."""
-        return next((offset for offset in range(self.start, self.end) if self.lsns[offset] >= lsn), self.end)
+        return next((offset for offset in self.offsets() if self.lsns[offset] >= lsn), self.end)
+
+    def passed(self, offset: int) -> int:
+        """Return an offset, or the end of the hole it is in."""
+        return next((end for first, end in self.holes if first <= offset < end), offset)
 
 
 @dataclass(slots=True)
@@ -73,13 +99,26 @@ class Group:
     def open(self, partition: int, log: Log) -> list[int]:
         """Return the offsets that are not done, lowest first."""
         done = self.done[partition]
-        return [offset for offset in range(self.begun[partition], log.end) if offset not in done]
+        return [offset for offset in log.offsets(self.begun[partition]) if offset not in done]
 
-    def floor(self, partition: int) -> int:
-        floor = self.begun[partition]
+    def floor(self, partition: int, log: Log) -> int:
+        floor = log.passed(self.begun[partition])
         while floor in self.done[partition]:
-            floor += 1
+            floor = log.passed(floor + 1)
         return floor
+
+    def over(self, partition: int, log: Log) -> list[tuple[int, int]]:
+        """Return what is done above the floor, or never was, as ranges."""
+        floor = self.floor(partition, log)
+        parts = [(offset, offset + 1) for offset in self.done[partition] if offset >= floor]
+        parts += [hole for hole in log.holes if hole[0] >= floor]
+        ranges: list[tuple[int, int]] = []
+        for first, end in sorted(parts):
+            if ranges and ranges[-1][1] >= first:
+                ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
+            else:
+                ranges.append((first, end))
+        return ranges
 
     def tried(self, partition: int, offset: int) -> Try:
         return self.tries[partition].get(offset, Try())
@@ -125,6 +164,7 @@ class World:
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.writers: dict[str, Writer] = {}
+        self.deleted: dict[str, Topic] = {}  # by id: what a lost disk brings back
 
     def apply(self, lsn: int, fact: Fact) -> None:
         """Make one fact true."""
@@ -151,13 +191,16 @@ class World:
 
     def _TopicDeleted(self, lsn: int, fact: f.TopicDeleted) -> None:
         gone = self.topics.pop(fact.topic)
+        self.deleted[gone.id] = gone
         for writer in self.writers.values():
             left = {key: [s for s in stages if s.topic_id != gone.id] for key, stages in writer.stages.items()}
             writer.stages = {key: stages for key, stages in left.items() if stages}
 
     def _Trimmed(self, lsn: int, fact: f.Trimmed) -> None:
         topic = self.topics[fact.topic]
-        topic.logs[fact.partition].start = fact.start
+        log = topic.logs[fact.partition]
+        log.start = fact.start
+        log.holes = [hole for hole in log.holes if hole[1] > fact.start]
         for group in topic.groups.values():
             group.begun[fact.partition] = max(group.begun[fact.partition], fact.start)
 
@@ -275,6 +318,26 @@ class World:
 
     def _ReaderDeleted(self, lsn: int, fact: f.ReaderDeleted) -> None:
         del self.topics[fact.topic].readers[fact.reader]
+
+    # What is kept elsewhere
+
+    def _Tiered(self, lsn: int, fact: f.Tiered) -> None:
+        log = self.topics[fact.topic].logs[fact.partition]
+        within = [one for one in log.appends if one.end > max(fact.first, log.start) and one.first < fact.end]
+        size, latest = sum(one.bytes for one in within), max(one.latest for one in within)
+        at = log.appends.index(within[0])
+        log.appends[at : at + len(within)] = [Append(within[0].first, fact.end, size, latest)]
+        log.tiered.append((fact.first, fact.end))
+
+    def _Restored(self, lsn: int, fact: f.Restored) -> None:
+        known = deepcopy(fact.world)
+        self.topics, self.writers = known.topics, known.writers
+        for topic in self.topics.values():
+            for log in topic.logs:
+                log.lsns = dict.fromkeys(log.messages, lsn)
+
+    def _Noted(self, lsn: int, fact: f.Noted) -> None:
+        pass
 
 
 class Book:

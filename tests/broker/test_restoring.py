@@ -1,0 +1,184 @@
+"""A broker on an empty disk goes on from what the store knows, above every offset that was given out."""
+
+import pytest
+
+from cordwood.broker.restoring import GIVEN_BITS, _unheard_of, restored
+from cordwood.errors import Damaged
+from cordwood.sim.clock import SimClock
+from cordwood.sim.objects import SimObjects
+from cordwood.tier import state as states
+from cordwood.tier.catalogue import ListedCatalogue
+from cordwood.tier.descriptor import topic_prefix
+from tests.broker.harness import records
+from tests.broker.tiered import Tiered
+
+FAR = 1 << GIVEN_BITS
+
+
+def begun(**settings: object) -> Tiered:
+    harness = Tiered(**settings)
+    harness.do("create_topic", "jobs", 1, {})
+    return harness
+
+
+def put(harness: Tiered, *values: bytes) -> int:
+    """Produce messages durably; return the offset of the first."""
+    return int(harness.do("produce", "jobs", records(*values)).results[0][1])
+
+
+def on_an_empty_disk(before: Tiered, epoch: int = 2) -> Tiered:
+    """Return the broker that goes on after a disk was lost."""
+    before.objects.watch = None
+    return Tiered(before.objects, epoch)
+
+
+def where(harness: Tiered) -> tuple[int, int, list[tuple[int, int]]]:
+    (partition,) = harness.ledger.state.topics["jobs"].partitions
+    return partition.start, partition.end, partition.holes
+
+
+def test_an_empty_store_knows_nothing() -> None:
+    objects = SimObjects(SimClock())
+    assert restored(objects, ListedCatalogue(objects)) is None
+
+
+def test_what_was_tiered_is_there_and_what_was_not_is_a_hole() -> None:
+    harness = begun()
+    put(harness, b"a", b"b")
+    harness.round()
+    put(harness, b"lost")
+    after = on_an_empty_disk(harness)
+    assert after.read("jobs") == {0: b"a", 1: b"b"}
+    assert where(after) == (0, FAR, [(2, FAR)])
+    assert put(after, b"c") == FAR
+    assert after.read("jobs") == {0: b"a", 1: b"b", FAR: b"c"}
+
+
+def test_objects_that_came_after_the_snapshot_are_there_too() -> None:
+    harness = begun()
+    put(harness, b"a")
+    harness.go_through(harness.rounds.put_snapshot())
+    steps = harness.rounds.round(everything=True)
+    steps.send(next(steps)())  # type: ignore[operator]  # shipped and noted, and no snapshot
+    harness.sync()
+    after = on_an_empty_disk(harness)
+    assert after.read("jobs") == {0: b"a"}
+    assert where(after) == (0, FAR, [(1, FAR)])
+
+
+def test_after_a_clean_stop_offsets_go_on_without_a_hole() -> None:
+    harness = begun()
+    put(harness, b"a", b"b")
+    harness.round()
+    harness.go_through(harness.rounds.put_snapshot(clean=True))
+    after = on_an_empty_disk(harness)
+    assert where(after) == (0, 2, [])
+    assert put(after, b"c") == 2
+
+
+def test_what_was_not_tiered_at_a_clean_stop_is_a_hole_and_no_more() -> None:
+    harness = begun()
+    put(harness, b"a")
+    harness.round()
+    put(harness, b"lost")
+    harness.go_through(harness.rounds.put_snapshot(clean=True))
+    assert where(on_an_empty_disk(harness)) == (0, 2, [(1, 2)])
+
+
+def test_a_disk_that_is_lost_twice_leaves_one_hole() -> None:
+    harness = begun()
+    put(harness, b"a")
+    harness.round()
+    after = on_an_empty_disk(on_an_empty_disk(harness), 3)
+    assert where(after) == (0, 2 * FAR, [(1, 2 * FAR)])
+    (partition,) = after.ledger.state.topics["jobs"].partitions
+    assert partition.messages == 1
+
+
+def test_groups_go_on_behind_the_hole() -> None:
+    harness = begun()
+    put(harness, b"a", b"b")
+    harness.do("set_group", "jobs", "mail", {})
+    harness.round()
+    after = on_an_empty_disk(harness)
+    new = put(after, b"c")
+    answers = after.ask("lease", "jobs", "mail", owner="me", wait_ms=1_000)
+    after.sync()
+    after.fetch()
+    (runs,) = answers
+    assert [run.first_offset for run in runs] == [0, new]
+    after.do("ack", "jobs", "mail", 0, [(0, 2), (new, new + 1)])
+    (found,) = after.do("group", "jobs", "mail").partitions
+    assert (found.floor, found.lag, found.done) == (new + 1, 0, [])
+
+
+def test_a_topic_with_a_tombstone_is_gone() -> None:
+    harness = begun()
+    put(harness, b"a")
+    harness.round()
+    topic = harness.ledger.state.topics["jobs"]
+    harness.objects.put(f"{topic_prefix('jobs', topic.id)}deleted", b"")
+    assert on_an_empty_disk(harness).ledger.state.topics == {}
+
+
+def test_objects_of_an_earlier_epoch_that_the_snapshot_does_not_name_do_not_count() -> None:
+    harness = begun()
+    put(harness, b"a")
+    harness.go_through(harness.rounds.put_snapshot())
+    steps = harness.rounds.round(everything=True)
+    next(steps)()  # type: ignore[operator]  # put, and nobody knows
+    assert harness.ranges() == [(0, 1, 1)]
+    harness.journal.abandon()
+    again = Tiered(harness.objects, 2, harness.disk)  # the journal is there, and says nothing of it
+    assert again.ledger.state.topics["jobs"].partitions[0].index.tiered == []
+    assert on_an_empty_disk(again, 3).read("jobs") == {}
+
+
+def test_a_damaged_snapshot_is_passed_over() -> None:
+    harness = begun()
+    put(harness, b"a")
+    harness.round()
+    put(harness, b"b")
+    harness.round()
+    harness.objects.corrupt(states.marks(harness.objects)[0].name)
+    assert on_an_empty_disk(harness).read("jobs") == {0: b"a", 1: b"b"}
+
+
+def test_where_no_snapshot_is_whole_nothing_begins() -> None:
+    harness = begun()
+    put(harness, b"a")
+    harness.round()
+    for mark in states.marks(harness.objects):
+        harness.objects.corrupt(mark.name)
+    with pytest.raises(Damaged):
+        on_an_empty_disk(harness)
+    assert harness.ranges() == [(0, 1, 1)]
+
+
+def test_no_offset_is_given_out_again_though_the_snapshot_that_says_so_is_damaged() -> None:
+    harness = begun()
+    put(harness, b"a")
+    harness.go_through(harness.rounds.put_snapshot())
+    second = on_an_empty_disk(harness)
+    assert put(second, b"b") == FAR
+    harness.objects.corrupt(states.marks(harness.objects)[0].name)
+    third = on_an_empty_disk(second, 3)
+    assert put(third, b"c") == 2 * FAR
+
+
+def test_objects_that_were_deleted_after_an_older_snapshot_are_a_hole() -> None:
+    harness = begun()
+    put(harness, b"a")
+    harness.round()
+    put(harness, b"b")
+    harness.round()
+    harness.objects.delete([harness.stored()[0].name])
+    after = on_an_empty_disk(harness)
+    assert after.read("jobs") == {1: b"b"}
+    assert where(after) == (0, FAR, [(0, 1), (2, FAR)])
+
+
+def test_half_of_what_is_skipped_is_skipped_at_least() -> None:
+    assert _unheard_of(0, 0) == _unheard_of(FAR // 2 - 1, 0) == FAR
+    assert _unheard_of(FAR // 2, 0) == _unheard_of(FAR - 1, 0) == _unheard_of(FAR, 0) == 2 * FAR
+    assert _unheard_of(5, 2) == 3 * FAR
