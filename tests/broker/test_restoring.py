@@ -2,6 +2,7 @@
 
 import pytest
 
+from cordwood.broker import ops
 from cordwood.broker.restoring import GIVEN_BITS, _unheard_of, restored
 from cordwood.errors import Damaged
 from cordwood.sim.clock import SimClock
@@ -64,6 +65,21 @@ def test_objects_that_came_after_the_snapshot_are_there_too() -> None:
     after = on_an_empty_disk(harness)
     assert after.read("jobs") == {0: b"a"}
     assert where(after) == (0, FAR, [(1, FAR)])
+
+
+def test_an_object_that_the_start_lies_within_is_there_too() -> None:
+    harness = begun()
+    put(harness, b"a", b"b")
+    harness.ledger.write([ops.Trimmed("jobs", 0, 1)])
+    harness.sync()
+    harness.go_through(harness.rounds.put_snapshot())
+    steps = harness.rounds.round(everything=True)
+    steps.send(next(steps)())  # type: ignore[operator]
+    harness.sync()
+    assert harness.ranges() == [(0, 2, 1)], "an object has whole pieces"
+    after = on_an_empty_disk(harness)
+    assert after.read("jobs") == {1: b"b"}
+    assert where(after) == (1, FAR, [(2, FAR)])
 
 
 def test_after_a_clean_stop_offsets_go_on_without_a_hole() -> None:

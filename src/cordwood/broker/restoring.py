@@ -12,7 +12,7 @@ import logging
 
 from cordwood.broker import ops, snapshot
 from cordwood.broker.shipping import stored
-from cordwood.broker.state import Partition, State, Topic
+from cordwood.broker.state import State, Topic
 from cordwood.errors import Damage, Damaged
 from cordwood.machine.objects.store import Objects
 from cordwood.tier import contents, leftovers
@@ -78,10 +78,12 @@ def _continuing(
 ) -> list[tuple[ops.Stored, int, int]]:
     """Return the objects behind those that a snapshot names."""
     partition = topic.partitions[number]
-    at = _tiered_end(partition)
+    at = partition.index.tiered[-1].end if partition.index.tiered else 0
     found: list[tuple[ops.Stored, int, int]] = []
     for first, end, one in counting(candidates).spans:
-        if first < at or (first, end) != (one.first, one.end) or one.count != end - first:
+        if first < at or end <= partition.start:  # the start may lie within an object
+            continue
+        if (first, end) != (one.first, one.end) or one.count != end - first:
             continue
         try:
             inside = contents.fetch(objects, one)
@@ -112,7 +114,3 @@ def _without_missing(state: State, there: set[str]) -> bool:
                 partition.index.lose(gone)
                 found = True
     return found
-
-
-def _tiered_end(partition: Partition) -> int:
-    return partition.index.tiered[-1].end if partition.index.tiered else partition.start
