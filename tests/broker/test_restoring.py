@@ -1,17 +1,24 @@
 """A broker on an empty disk goes on from what the store knows, above every offset that was given out."""
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cordwood.broker import ops
-from cordwood.broker.restoring import GIVEN_BITS, _unheard_of, restored
+from cordwood.broker.restoring import GIVEN_BITS, _covering, _unheard_of, restored
 from cordwood.errors import Damaged
 from cordwood.sim.clock import SimClock
 from cordwood.sim.objects import SimObjects
 from cordwood.tier import state as states
 from cordwood.tier.catalogue import ListedCatalogue
-from cordwood.tier.descriptor import topic_prefix
+from cordwood.tier.descriptor import Descriptor, topic_prefix
+from cordwood.tier.rows import Rows
+from cordwood.tier.ship import Freight, ship
 from tests.broker.harness import records
 from tests.broker.tiered import Tiered
+from tests.tier.shelf import batch_of, message
 
 FAR = 1 << GIVEN_BITS
 
@@ -148,6 +155,36 @@ def test_objects_of_an_earlier_epoch_that_the_snapshot_does_not_name_do_not_coun
     again = Tiered(harness.objects, 2, harness.disk)  # the journal is there, and says nothing of it
     assert again.ledger.state.topics["jobs"].partitions[0].index.tiered == []
     assert on_an_empty_disk(again, 3).read("jobs") == {}
+
+
+def test_what_was_put_twice_takes_no_messages_away() -> None:
+    harness = begun()
+    for values in ((b"a", b"b"), (b"c",), (b"d",)):
+        put(harness, *values)
+    harness.go_through(harness.rounds.put_snapshot())
+    steps = harness.rounds.round(everything=True)
+    step = next(steps)
+    for _ in range(3):
+        step = steps.send(step())  # type: ignore[operator]  # shipped and noted, and no snapshot
+    topic = harness.ledger.state.topics["jobs"]
+    late = Rows.dense(0, batch_of(message(value=value) for value in (b"a", b"b", b"c")))
+    ship(harness.objects, harness.catalogue, Freight("jobs", topic.id, 0, 0, 3, 1), [late])  # nobody waits for it
+    assert harness.ranges() == [(0, 2, 1), (0, 3, 1), (2, 3, 1), (3, 4, 1)]
+    after = on_an_empty_disk(harness)
+    assert after.read("jobs") == {0: b"a", 1: b"b", 2: b"c", 3: b"d"}
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 5), st.integers(1, 2)), max_size=8))
+def test_objects_are_chosen_so_that_the_most_is_there(some: list[tuple[int, int, int]]) -> None:
+    candidates = [Descriptor("t", "aa", 0, f, f + n, epoch, 0, n, at) for at, (f, n, epoch) in enumerate(some)]
+    chosen = _covering(candidates)
+    assert all(one.end <= other.first for one, other in pairwise(chosen))
+    most = 0
+    for number in range(1 << len(candidates)):
+        part = sorted((one for at, one in enumerate(candidates) if number >> at & 1), key=lambda one: one.first)
+        if all(one.end <= other.first for one, other in pairwise(part)):
+            most = max(most, sum(one.count for one in part))
+    assert sum(one.count for one in chosen) == most
 
 
 def test_a_damaged_snapshot_is_passed_over() -> None:

@@ -32,7 +32,7 @@ def test_a_message_goes_in_and_comes_out(broker: Embedded) -> None:
     assert "no topics yet" in said(broker, "topic", "list")
     said(broker, "topic", "create", "clicks", "--partitions", 2)
     assert "2 message(s) on disk in clicks" in said(broker, "produce", "clicks", "hello", "world", "--key", "user:1")
-    out = said(broker, "consume", "clicks", "--group", "g", "--idle-timeout-ms", 500)
+    out = said(broker, "consume", "clicks", "--group", "g", "--idle-timeout-ms", 3000)
     assert out.splitlines() == ["hello", "world"]
     assert said(broker, "consume", "clicks", "--group", "g", "--idle-timeout-ms", 300) == ""
     assert said(broker, "read", "clicks").splitlines() == ["hello", "world"]

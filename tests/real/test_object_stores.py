@@ -196,7 +196,7 @@ def test_an_owner_that_was_stopped_for_too_long_acknowledges_nothing_more(
 
 @pytest.fixture
 def owner() -> Claim:
-    return claims_of(("memory:", etcd_store()), TERMS).take("owner")
+    return claims_of(("memory:", etcd_store()), Terms()).take("owner")  # a busy machine takes seconds for all of it
 
 
 def test_etcd_keeps_what_was_recorded_in_order_and_by_pages(owner: Claim) -> None:

@@ -86,6 +86,15 @@ def test_an_earlier_try_is_adopted_with_the_end_that_it_had() -> None:
     assert adopt(objects, catalogue, freight(0, 5)) == before
 
 
+def test_of_several_tries_the_one_that_reaches_furthest_is_adopted_and_the_others_go() -> None:
+    objects, catalogue = begun()
+    ship(objects, catalogue, freight(0, 2), rows(0, 2))
+    before = ship(objects, catalogue, freight(0, 4), rows(0, 4))
+    ship(objects, catalogue, freight(0, 3), rows(0, 3))
+    assert adopt(objects, catalogue, freight(0, 5)) == before
+    assert held(objects) == [(0, 4)]
+
+
 def test_an_earlier_try_that_is_damaged_or_holds_too_much_is_taken_away() -> None:
     objects, catalogue = begun()
     damaged = ship(objects, catalogue, freight(0, 2), rows(0, 2))

@@ -9,6 +9,7 @@ hole, and shown as one.
 """
 
 import logging
+from bisect import bisect_right
 
 from cordwood.broker import ops, snapshot
 from cordwood.broker.shipping import stored
@@ -18,7 +19,7 @@ from cordwood.machine.objects.store import Objects
 from cordwood.tier import contents, leftovers
 from cordwood.tier import state as states
 from cordwood.tier.catalogue import Catalogue
-from cordwood.tier.descriptor import Descriptor, counting
+from cordwood.tier.descriptor import Descriptor
 from cordwood.tier.ship import Shipped
 
 log = logging.getLogger("cordwood.broker")
@@ -76,26 +77,45 @@ def _unheard_of(end: int, later: int) -> int:
 def _continuing(
     objects: Objects, topic: Topic, number: int, candidates: list[Descriptor]
 ) -> list[tuple[ops.Stored, int, int]]:
-    """Return the objects behind those that a snapshot names."""
+    """Return the objects behind those that a snapshot names: such that as many messages as can be are there.
+
+    What was put under one claim holds the same messages, however often it was put, and whichever of it is read.
+    """
     partition = topic.partitions[number]
     at = partition.index.tiered[-1].end if partition.index.tiered else 0
-    found: list[tuple[ops.Stored, int, int]] = []
-    for first, end, one in counting(candidates).spans:
-        if first < at or end <= partition.start:  # the start may lie within an object
-            continue
-        if (first, end) != (one.first, one.end) or one.count != end - first:
-            continue
-        try:
-            inside = contents.fetch(objects, one)
-        except Damaged as error:
-            log.error("lost: topic %s, partition %d, offsets %d to %d: %s", topic.name, number, first, end - 1, error)
-            continue
-        size = objects.size(one.name)
-        fact = stored(Shipped(one, size, inside.groups[0].rows))
-        latest_us = max(group.latest_us for group in inside.groups)
-        found.append((fact, 4 * size, latest_us))  # what the messages take is not said; events take about so much
-        at = end
-    return found
+    left = [one for one in candidates if one.first >= at and one.end > partition.start]  # which may lie within one
+    left = [one for one in left if one.count == one.end - one.first]
+    found: dict[Descriptor, tuple[ops.Stored, int, int]] = {}
+    while True:
+        chosen = _covering(left)
+        unread = [one for one in chosen if one not in found]
+        if not unread:
+            return [found[one] for one in chosen]
+        for one in unread:
+            try:
+                inside = contents.fetch(objects, one)
+            except Damaged as error:
+                text = "lost: topic %s, partition %d, offsets %d to %d: %s"
+                log.error(text, topic.name, number, one.first, one.end - 1, error)
+                left.remove(one)
+                continue
+            size = objects.size(one.name)
+            latest_us = max(group.latest_us for group in inside.groups)
+            # What the messages take is not said; events take about so much.
+            found[one] = stored(Shipped(one, size, inside.groups[0].rows)), 4 * size, latest_us
+
+
+def _covering(candidates: list[Descriptor]) -> list[Descriptor]:
+    """Return those of the objects, none of which overlap, that hold the most messages; rather of later claims."""
+    ordered = sorted(candidates, key=lambda one: (one.end, one.first))
+    ends = [one.end for one in ordered]
+    best: list[tuple[tuple[int, int, int], list[Descriptor]]] = [((0, 0, 0), [])]  # of the first so many
+    for one in ordered:
+        (count, epochs, generations), before = best[bisect_right(ends, one.first)]
+        held = one.end - one.first
+        score = count + held, epochs + held * one.epoch, generations + held * one.generation
+        best.append(max(best[-1], (score, [*before, one]), key=lambda found: found[0]))
+    return best[-1][1]
 
 
 def _without_missing(state: State, there: set[str]) -> bool:

@@ -53,16 +53,25 @@ def ship(objects: Objects, catalogue: Catalogue, freight: Freight, rows: Iterabl
 
 
 def adopt(objects: Objects, catalogue: Catalogue, freight: Freight) -> Shipped | None:
-    """Return the object that an earlier try left at this very place; None where there is none that is whole."""
+    """Return the object that an earlier try left at this very place; None where there is none that is whole.
+
+    Of several it is the one that reaches furthest, which counts; the others go.
+    """
     prefix = partition_prefix(freight.topic, freight.topic_id, freight.partition)
-    for entry in objects.list(prefix):
-        found = parse(entry.name)
-        if found is None or (found.first, found.epoch, found.generation) != (freight.first, freight.epoch, 0):
-            continue
-        if found.end <= freight.end and verify(objects, found) is None:
-            return accept(objects, catalogue, found)
-        objects.delete([entry.name])
-    return None
+    place = (freight.first, freight.epoch, 0)
+    listed = [parse(entry.name) for entry in objects.list(prefix)]
+    tries = [one for one in listed if one is not None and (one.first, one.epoch, one.generation) == place]
+    found = None
+    for one in sorted(tries, key=_end, reverse=True):
+        if found is None and one.end <= freight.end and verify(objects, one) is None:
+            found = one
+        else:
+            objects.delete([one.name])
+    return None if found is None else accept(objects, catalogue, found)
+
+
+def _end(descriptor: Descriptor) -> int:
+    return descriptor.end
 
 
 def accept(objects: Objects, catalogue: Catalogue, found: Descriptor) -> Shipped:

@@ -91,7 +91,7 @@ def put(objects: Objects, mark: Mark, data: bytes) -> None:
     objects.put(mark.name, data)
     try:
         decode(objects.get(mark.name))
-    except ValueError as error:
+    except (ValueError, OtherVersion) as error:
         objects.delete([mark.name])  # or it would be in the way of the next try
         raise StoreUnavailable(objects.url, f"{mark.name} did not come back: {error}") from None
     objects.delete([old.name for old in marks(objects)[KEPT:]])

@@ -12,12 +12,14 @@ the model, which imports nothing of `cordwood.broker`
   moves        what the broker may write by itself
   deliveries   what leaves, and to whom           quiet      what must not be left undone
   retention    what goes with time
+  losing       what a lost disk leaves
   model        these together: it looks at every frame, every answer, every delivery and every read
 
 the real broker beside it
   frames, rows, answers    what it writes, delivers and answers, in the model's words
   draw, client, consumers  what it is asked, at random
   compare, watched         its whole state against the world; what it writes and logs
+  tier                     its store, its rounds step by step, and what it fetches
   history                  one seed: broker, journal, disk, clock, crashes
   tally                    what a run of histories covered
 """

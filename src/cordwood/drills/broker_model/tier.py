@@ -16,12 +16,14 @@ from typing import Any, TypeVar
 from awscrt.checksums import crc64nvme
 
 from cordwood.broker import ops
+from cordwood.broker import snapshot as snapshots
 from cordwood.broker.broker import Broker
 from cordwood.broker.fetching import Fetching, told
 from cordwood.broker.history import Away, History, Wanted
 from cordwood.broker.ledger import Ledger
 from cordwood.broker.restoring import restored
 from cordwood.broker.rounds import Durable, Rounds, Step, Steps
+from cordwood.broker.state import State
 from cordwood.drills.broker_model.asked import Disagreement
 from cordwood.drills.broker_model.facts import Fact, Restored
 from cordwood.drills.broker_model.losing import Loss, left
@@ -80,7 +82,6 @@ class Tier:
         self._power = power
         self._frames: dict[str, list[list[Fact]]] = {}  # a snapshot's name → all frames that it holds
         self._fresh = ""  # the object that was put just now
-        self._damaged: set[str] = set()  # snapshots
         self._read: dict[Wanted, Any] = {}  # what was read once; that the bytes are the same is checked
         self._confirmed: Mark | None = None  # the newest snapshot of which the broker knows that it is there
 
@@ -284,7 +285,7 @@ class Tier:
         elif operation in ("size", "get") and name == self._fresh:
             self._fresh = ""
             if self.random.random() < CHANGED_SHARE and name in self.objects.names():
-                self.objects.corrupt(name)
+                self._corrupt(name)
         elif operation == "delete" and name.endswith(".parquet"):
             self._check_deletion(name)
         if self.fuse is not None:
@@ -293,11 +294,15 @@ class Tier:
                 self.fuse = None
                 self._power()
 
+    def _corrupt(self, name: str) -> None:
+        """Change a byte; not one that says of which version it is, which would have a person look."""
+        self.objects.corrupt(name, self.random.randrange(4, len(self.objects.peek(name))))
+
     def _check_deletion(self, name: str) -> None:
         reached = self._model.reached
         found = parse(name)
         assert found is not None
-        if name in {one.name for one in self._named()}:
+        if name in {one.name for one in _named(self._ledger.state)}:
             raise Disagreement(f"{name} is deleted, and read from")
         if name in self._ledger.state.doomed:
             reached.add("object deleted by retention")
@@ -311,12 +316,11 @@ class Tier:
     def lose(self, loss: Loss) -> None:
         """The disk is lost, and what was true on it; now and then the newest snapshot is damaged, too."""
         self.loss = self.loss or loss
-        whole = [mark for mark in self._marks() if mark.name not in self._damaged]
+        whole = [mark for mark in self._marks() if self._is_whole(mark)]
         if self._confirmed is not None and (not whole or whole[0] < self._confirmed):
             raise Disagreement(f"{self._confirmed} was put, and is gone: {whole}")
         if len(whole) > 1 and self.random.random() < 0.2:
-            self.objects.corrupt(whole[0].name)
-            self._damaged.add(whole[0].name)
+            self._corrupt(whole[0].name)
             self._confirmed = whole[1]
             self._model.reached.add("snapshot damaged")
 
@@ -327,23 +331,25 @@ class Tier:
     def _marks(self) -> list[Mark]:
         return sorted((mark for name in self.objects.names() if (mark := _mark(name)) is not None), reverse=True)
 
+    def _is_whole(self, mark: Mark) -> bool:
+        try:
+            states.decode(self.objects.peek(mark.name))
+            return True
+        except ValueError:
+            return False
+
     def _left(self, claim: Restored) -> World:
         """Return the world that a broker goes on with that says this of the store."""
         if self.loss is None:
             raise Disagreement("the broker began anew from the store, and has its journal")
         marks = self._marks()
-        newest = next(mark for mark in marks if mark.name not in self._damaged)
+        newest = next(mark for mark in marks if self._is_whole(mark))
         book = Book()
         book.frames = self._frames[newest.name]
         snapshot = book.world(book.end)
-        there = {(one.topic_id, one.partition, one.first, one.end) for one in self._objects()}
-        missing = [
-            (topic.id, number, first)
-            for topic in snapshot.topics.values()
-            for number, log in enumerate(topic.logs)
-            for first, end in log.tiered
-            if (topic.id, number, first, end) not in there
-        ]
+        there = set(self.objects.names())
+        named = _named(snapshots.restore(states.decode(self.objects.peek(newest.name))))
+        missing = [(one.topic_id, one.partition, one.first) for one in named if one.name not in there]
         return left(self.loss, snapshot, claim, missing, newest=newest == marks[0], clean=newest.clean)
 
     # What the store has
@@ -355,16 +361,12 @@ class Tier:
     def _objects(self) -> list[Descriptor]:
         return [found for name in self.objects.names() if (found := parse(name)) is not None]
 
-    def _named(self) -> list[Descriptor]:
-        topics = self._ledger.state.topics.values()
-        return [one.descriptor for topic in topics for p in topic.partitions for one in p.index.tiered]
-
     def check(self) -> None:
         """Raise unless all that the state names is there, whole, and counts for its messages."""
         there = self._objects()
         names = {one.name for one in there}
         counted = set(self.catalogue.names(ROOT)) if isinstance(self.catalogue, Recorded) else names
-        for one in self._named():
+        for one in _named(self._ledger.state):
             if one.name not in names or one.name not in counted:
                 raise Disagreement(f"{one.name} is read from, and not there, or does not count")
             if crc64nvme(self.objects.peek(one.name)) != one.checksum:
@@ -372,12 +374,19 @@ class Tier:
             beside = [o for o in there if (o.topic_id, o.partition) == (one.topic_id, one.partition)]
             spans = [span for span in counting(beside).spans if span.first < one.end and one.first < span.end]
             start = self._ledger.state.topics[one.topic].partitions[one.partition].start
-            if [span for span in spans if span.descriptor != one and span.end > start]:
+            # Of what was put twice under one claim, either has the messages. After a damaged snapshot an object of an
+            # earlier claim may be read from, until one of a later claim, which nobody knows, is collected.
+            claims = {(o.descriptor.epoch, o.descriptor.generation) for o in spans if o.end > start}
+            at = max(one.first, start)
+            for span in spans:
+                at = span.end if span.first <= at else at
+            others = claims - {(one.epoch, one.generation)} and "snapshot damaged" not in self._model.reached
+            if others or at < one.end:
                 raise Disagreement(f"{spans} count for the messages of {one}")
 
     def check_tidy(self) -> None:
         """Raise unless nothing is left but what is read from; what this epoch put twice may be."""
-        known = {one.name for one in self._named()}
+        known = {one.name for one in _named(self._ledger.state)}
         strange = [one.name for one in self._objects() if one.name not in known and one.epoch < self.epoch]
         state = self._ledger.state
         if strange or state.doomed or state.graves:
@@ -387,6 +396,12 @@ class Tier:
 def _place(wanted: Wanted) -> tuple[str, int]:
     found = wanted.tiered.descriptor
     return found.topic_id, found.partition
+
+
+def _named(state: State) -> list[Descriptor]:
+    """Return the objects that are read from."""
+    topics = state.topics.values()
+    return [one.descriptor for topic in topics for p in topic.partitions for one in p.index.tiered]
 
 
 def _mark(name: str) -> Mark | None:
