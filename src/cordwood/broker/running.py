@@ -124,6 +124,7 @@ class Running:
             self.touch,
             self._journal.read_ahead,
             self._lose_claim,
+            self._journal.commit,
             collects=not cut,
         )
         try:
