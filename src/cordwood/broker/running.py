@@ -33,6 +33,7 @@ from cordwood.machine.objects.store import Objects, StoreUnavailable
 from cordwood.settings import Settings
 from cordwood.tier import state as states
 from cordwood.tier.claim import Claim, Claims
+from cordwood.tier.descriptor import ROOT
 
 log = logging.getLogger("cordwood.broker")
 
@@ -167,6 +168,10 @@ class Running:
         marks = await self._loop.run_in_executor(None, states.marks, objects)
         if state.has_objects and not marks:
             raise Conflict(f"the history of this journal is in another store than {objects.url}; give it that one")
+        if not marks and await self._loop.run_in_executor(None, lambda: any(True for _ in objects.list(ROOT))):
+            raise Conflict(
+                f"{objects.url} has objects and no snapshot that names them; put state/ back, or use another"
+            )
         store = await self._loop.run_in_executor(None, states.identity, objects, state.store or new)
         facts: list[ops.Op] = []
         if state.store and state.store != store:
