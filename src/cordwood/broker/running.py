@@ -169,9 +169,7 @@ class Running:
         if state.has_objects and not marks:
             raise Conflict(f"the history of this journal is in another store than {objects.url}; give it that one")
         if not marks and await self._loop.run_in_executor(None, lambda: any(True for _ in objects.list(ROOT))):
-            raise Conflict(
-                f"{objects.url} has objects and no snapshot that names them; put state/ back"
-            )
+            raise Conflict(f"{objects.url} has objects and no snapshot that names them; put state/ back")
         store = await self._loop.run_in_executor(None, states.identity, objects, state.store or new)
         facts: list[ops.Op] = []
         if state.store and state.store != store:
