@@ -125,11 +125,13 @@ def test_what_comes_next_into_the_tier_is_whole_pieces_without_a_gap(pieces: Pie
     plain = Plain(pieces)
     shipped: list[tuple[int, int]] = []
     while (found := plain.index.untiered(most)) is not None:
-        first, end, size, left = found
+        first, end = found
         inside = [piece for piece in plain.pieces if first <= piece[0] < end]
-        assert size == sum(piece[2] for piece in inside)
-        assert left == sum(piece[2] for piece in plain.pieces if piece[0] >= first)
+        following = [piece for piece in plain.pieces if piece[0] == end]
+        size = sum(piece[2] for piece in inside)
+        assert plain.index.untiered_bytes == sum(piece[2] for piece in plain.pieces if piece[0] >= first)
         assert len(inside) == 1 or size <= most
+        assert not following or size + following[0][2] > most
         plain.index.put(tiered(first, end))
         shipped.append((first, end))
     assert [bound for one in shipped for bound in one] == sorted(bound for one in shipped for bound in one)

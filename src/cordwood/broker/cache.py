@@ -4,11 +4,8 @@ from collections import OrderedDict, deque
 
 from cordwood.record import Batch, Resting
 
-COLD_SHARE = (
-    4  # a quarter of the room is for what was read from the disk: a reader of old messages must not push out the new
-)
-
-
+# A quarter of the room is for what was read from the disk: a reader of old messages must not push out the new ones.
+COLD_SHARE = 4
 LEAST_COLD_BYTES = 4 << 20  # what is read ahead must stay until it is used
 
 
@@ -55,6 +52,10 @@ class Cache:
             return None
         self._cold.move_to_end((lsn, payload))
         return cold[0]
+
+    def peek(self, lsn: int, payload: int) -> Batch | Resting | None:
+        """Return a payload that was appended and is still here, as it is kept; from any thread."""
+        return self._new.get((lsn, payload))
 
     def evict(self, durable: int) -> None:
         """Let the oldest go while there is too much; only frames below `durable` can be read again."""

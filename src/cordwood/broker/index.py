@@ -153,24 +153,27 @@ class Index:
         at = self._untiered()
         return self._columns[0][at] if at < len(self) else None
 
-    def untiered(self, most_bytes: int) -> tuple[int, int, int, int] | None:
-        """Return what comes next into the tier: first, end, its bytes, and those of all to come; None for nothing.
+    @property
+    def untiered_bytes(self) -> int:
+        """What is in the journal and in no object."""
+        at = self._untiered()
+        return self.total_bytes - self._columns[5][at] if at < len(self) else 0
+
+    def untiered(self, most_bytes: int) -> tuple[int, int] | None:
+        """Return what comes next into the tier, first and end; None for nothing.
 
         It is whole pieces, neighbours without a gap, and no more than `most_bytes` if that is more than one piece.
         """
-        at = start = self._untiered()
-        if at >= len(self):
+        start = self._untiered()
+        if start >= len(self):
             return None
-        firsts, counts, before = self._columns[0], self._columns[1], self._columns[5]
-        end = firsts[at]
-        while at < len(self) and firsts[at] == end:
-            behind = before[at + 1] if at + 1 < len(self) else self.total_bytes
-            if at > start and behind - before[start] > most_bytes:
-                break
-            end += counts[at]
-            at += 1
-        size = (before[at] if at < len(self) else self.total_bytes) - before[start]
-        return firsts[start], end, size, self.total_bytes - before[start]
+        before = self._columns[5]
+        enough = bisect_right(before, before[start] + most_bytes, start)
+        high = len(self) if self.total_bytes - before[start] <= most_bytes else max(start + 1, enough - 1)
+        firsts, counts = (np.frombuffer(column, np.int64)[start:high] for column in self._columns[:2])
+        gaps = np.flatnonzero(firsts[1:] != firsts[:-1] + counts[:-1])
+        at = start + 1 + int(gaps[0]) if len(gaps) else high
+        return int(firsts[0]), int(firsts[at - start - 1] + counts[at - start - 1])
 
     def latest_us(self, first: int, end: int) -> int:
         """Return the latest timestamp of the pieces that begin in these offsets, 0 when there are none."""
@@ -193,8 +196,9 @@ class Index:
             column[:low] + array("q", (number,)) + column[high:]
             for column, number in zip(self._columns, piece, strict=True)
         )
-        gone = [one for one in self.tiered if tiered.first <= one.first < tiered.end]
-        self.tiered = sorted([*(one for one in self.tiered if one not in gone), tiered], key=_first)
+        low, high = (bisect_left(self.tiered, offset, key=_first) for offset in (tiered.first, tiered.end))
+        gone = self.tiered[low:high]
+        self.tiered = [*self.tiered[:low], tiered, *self.tiered[high:]]
         return gone
 
     def bring(self, tiered: Tiered, size: int, latest_us: int) -> None:
@@ -246,6 +250,12 @@ class Index:
             left = sorted(set(range(len(self))) - set(gone))
             self._columns = tuple(array("q", [column[at] for at in left]) for column in self._columns)
         return ranges
+
+    def view(self) -> "Index":
+        """Return an index that goes on telling what this one tells now, for another thread."""
+        found = Index()
+        found._columns, found.tiered, found.total_bytes = self._columns, self.tiered, self.total_bytes
+        return found
 
     def captured(self) -> tuple[int, int, tuple["array[int]", ...]]:
         """Return length, total and columns, to be read later in another thread; `tiered` is apart."""

@@ -95,11 +95,17 @@ class Ledger:
         """Go on from an opened journal: all that it holds is durable."""
         self._log = journal
         self.end = self.replied = self.shown = self.synced = end
+        self.show_all()
         for topic in self.state.topics.values():
             for number, partition in enumerate(topic.partitions):
-                partition.shown = partition.end
                 if partition.index.journal_first is not None:
                     self.untiered[(topic.name, number)] = None
+
+    def show_all(self) -> None:
+        """Let every message be seen: all of them are durable."""
+        for topic in self.state.topics.values():
+            for partition in topic.partitions:
+                partition.shown = partition.end
 
     def check_writable(self) -> None:
         """Raise `Unavailable` after a failure."""
@@ -199,9 +205,7 @@ class Ledger:
         self.end = self.replied = self.shown  # nothing is under way any more: what is asked is answered at once
         if durable is not None:
             self.state = durable
-            for topic in durable.topics.values():
-                for partition in topic.partitions:
-                    partition.shown = partition.end
+            self.show_all()
         for then in waiting:
             then(error)
 

@@ -12,20 +12,19 @@ may go. A running broker goes through it with threads (`tiering`), a drill by ha
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from math import inf
 from typing import Any, Final, TypeVar
 
 from cordwood.broker.ledger import Ledger
-from cordwood.broker.shipping import Load, Shipping
+from cordwood.broker.loading import Load, Read
+from cordwood.broker.shipping import Shipping
 from cordwood.machine.clock import Clock
 from cordwood.machine.objects.store import Objects
-from cordwood.record import decode_parts
 from cordwood.settings import Settings
 from cordwood.tier import leftovers
 from cordwood.tier import state as states
 from cordwood.tier.catalogue import Catalogue
-from cordwood.tier.rows import Rows
 from cordwood.tier.ship import adopt, ship
 
 log = logging.getLogger("cordwood.tier")
@@ -41,7 +40,6 @@ class Durable:
 DURABLE: Final = Durable()
 Step = Callable[[], Any] | Durable
 Steps = Generator[Step, Any, T]
-Read = Callable[[int, int], Iterator[tuple[int, list[memoryview]]]]
 
 
 class Rounds:
@@ -136,26 +134,11 @@ class Rounds:
             self.adopted += found is not None
         if found is None:
             self._uncertain.add(place)
-            found = yield lambda: ship(self._objects, self._catalogue, freight, self._rows(load))
+            found = yield lambda: ship(self._objects, self._catalogue, freight, load.rows(self._read))
         wanted = self._shipping.stored(found)
         self._uncertain.discard(place)
         if not wanted:
             yield lambda: leftovers.delete(self._objects, self._catalogue, [found.descriptor.name])
-
-    def _rows(self, load: Load) -> Iterator[Rows]:
-        """Yield the messages of a load: what is not in memory is read from the journal, in this thread."""
-        read: dict[tuple[int, int], Any] = {}
-        for place, batch in load.places:
-            if batch is None:
-                if (place.lsn, place.payload) not in read:
-                    read = {}  # a payload is wanted by neighbours only
-                    for _, entries in self._read(place.lsn, 1):
-                        for number in range((len(entries) - 1) // 2):
-                            found = decode_parts(entries[1 + 2 * number], bytes(entries[2 + 2 * number]))
-                            read[(place.lsn, number)] = found
-                        break
-                batch = read[(place.lsn, place.payload)].slice(place.row, place.length)
-            yield Rows.dense(place.first, batch)
 
     def collect(self) -> Steps[list[str]]:
         """Delete the objects of earlier epochs that nobody reads from; return their names.

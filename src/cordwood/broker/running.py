@@ -16,13 +16,14 @@ from random import Random, SystemRandom
 from cordwood.broker import ops
 from cordwood.broker.broker import Broker
 from cordwood.broker.histogram import Histogram
+from cordwood.broker.joining import join
 from cordwood.broker.ledger import Ledger
 from cordwood.broker.losses import with_losses
 from cordwood.broker.memory import MemoryLog
-from cordwood.broker.restoring import restored
+from cordwood.broker.rounds import Rounds
 from cordwood.broker.state import State
 from cordwood.broker.tiering import Tiering
-from cordwood.errors import Conflict, CordwoodError, Damage, Damaged, Unavailable
+from cordwood.errors import Conflict, CordwoodError, Damage, Damaged, Preparing, Unavailable
 from cordwood.journal.committer import Committer, SyncMode
 from cordwood.journal.journal import Journal
 from cordwood.journal.limits import Limits
@@ -31,12 +32,11 @@ from cordwood.machine.clock import Clock, SystemClock
 from cordwood.machine.disk import Buffer, Directory, RealDirectory, make_directory
 from cordwood.machine.objects.store import Objects, StoreUnavailable
 from cordwood.settings import Settings
-from cordwood.tier import state as states
 from cordwood.tier.claim import Claim, Claims
-from cordwood.tier.descriptor import ROOT
 
 log = logging.getLogger("cordwood.broker")
 
+PREPARING_S = 0.05  # between two tries to write while a segment is being prepared
 AGAIN_S = 5.0  # between two tries to open a store that could not be
 PATIENT_S = 1.0  # then somebody is told that the store is waited for
 UNSAID_S = 0.05  # how often it is looked whether the claim holds again
@@ -110,32 +110,44 @@ class Running:
         """
         assert self._journal is not None, "only a journal is tiered"
         claim = await self._take(claims, objects, owner)
-        try:
-            await self._agree(objects, claim, cut=cut)
-        except BaseException:
-            await self._loop.run_in_executor(None, claim.release)
-            raise
-        tiering = Tiering(
+        rounds = Rounds(
             self._ledger,
             self.broker.shipping,
             self.settings,
             self._clock,
             objects,
-            claim,
-            self.touch,
+            claim.catalogue,
             self._journal.read_ahead,
-            self._lose_claim,
-            self._journal.commit,
             collects=not cut,
         )
+        tiering = Tiering(self._ledger, self.broker.shipping, self._clock, objects, claim, rounds, self)
         try:
+            name = f"{self._random.getrandbits(64):016x}"
+            joining = join(self._ledger, objects, claim.catalogue, claim.epoch, name, cut=cut)
+            await self._write(await tiering.go_through(joining))
             await tiering.put_snapshot()  # before anything is acknowledged: the last one may say that it was clean
         except BaseException:
-            self._ledger.history.ask = None
             await self._loop.run_in_executor(None, tiering.release)
             raise
         self.tiering = tiering
         tiering.start()
+
+    async def _write(self, facts: Sequence[ops.Op]) -> None:
+        """Write what was found out about the store; return when it is as durable as a reply."""
+        while True:
+            try:
+                self._ledger.write(facts, reserve=True)
+                break
+            except Preparing:  # what was restored may want a segment of its own
+                await asyncio.sleep(PREPARING_S)
+        came = self._loop.create_future()
+        self._ledger.reply(came.set_result, None)
+        self.touch()
+        result = await came
+        if isinstance(result, CordwoodError):
+            raise result
+        if any(isinstance(fact, ops.Restored) for fact in facts):  # only a new journal's: nobody is served yet
+            self._ledger.show_all()
 
     def use_tier_later(self, objects: Objects, claims: Claims, owner: str, error: StoreUnavailable) -> None:
         """Go on without the store until it can be used: for a journal that had it, where no other can take it."""
@@ -149,7 +161,7 @@ class Running:
                 await self.use_tier(objects, claims, owner)
                 return
             except Conflict as error:
-                self._lose_claim(Unavailable(str(error)))
+                self.lose_claim(Unavailable(str(error)))
                 return
             except (CordwoodError, OSError) as error:
                 log.info("the store cannot be used yet: %s", error)
@@ -160,49 +172,6 @@ class Running:
         if not done:
             log.info("waiting for the claim to %s", objects.url)
         return await taking
-
-    async def _agree(self, objects: Objects, claim: Claim, *, cut: bool) -> None:
-        """Make sure that journal and store belong together, and note that they do."""
-        state = self._ledger.state
-        new = f"{self._random.getrandbits(64):016x}"
-        marks = await self._loop.run_in_executor(None, states.marks, objects)
-        if state.has_objects and not marks:
-            raise Conflict(f"the history of this journal is in another store than {objects.url}; give it that one")
-        if not marks and await self._loop.run_in_executor(None, lambda: any(True for _ in objects.list(ROOT))):
-            raise Conflict(f"{objects.url} has objects and no snapshot that names them; put state/ back")
-        store = await self._loop.run_in_executor(None, states.identity, objects, state.store or new)
-        facts: list[ops.Op] = []
-        if state.store and state.store != store:
-            raise Conflict(f"{objects.url} belongs to another journal; give this one its own store, or an empty one")
-        if state.store and marks and (marks[0].epoch, marks[0].lsn) > (state.epoch, self._ledger.end):
-            text = f"{objects.url} knows more than the journal, which is an old copy or was cut"
-            if not cut or marks[0].epoch > state.epoch:
-                raise Conflict(
-                    f"{text}; move the journal directory away to go on from what the store has, or say"
-                    " --on-corruption truncate to go on without what is missing"
-                )
-            log.warning("%s; what is missing is given up", text)
-        if marks and marks[0].epoch >= claim.epoch:
-            raise Conflict(
-                f"{objects.url} has snapshots and lacks the claims they were put under; put state/claim back"
-            )
-        if not state.store and marks:
-            if state.topics:
-                raise Conflict(f"{objects.url} has the history of another journal; give this one an empty store")
-            found = await self._loop.run_in_executor(None, restored, objects, claim.catalogue)
-            if found is not None:
-                facts.append(found)
-                log.warning("the journal is new; what the store knows is taken from there: %s", objects.url)
-        self._ledger.write([*facts, ops.StoreClaimed(store, claim.epoch)], reserve=True)
-        came = self._loop.create_future()
-        self._ledger.reply(came.set_result, None)
-        self.touch()
-        result = await came
-        if isinstance(result, CordwoodError):
-            raise result
-        for topic in self._ledger.state.topics.values():
-            for partition in topic.partitions:
-                partition.shown = partition.end
 
     # The ledger's log
 
@@ -326,7 +295,12 @@ class Running:
         self.broker.told(*unsaid)
         self.touch()
 
-    def _lose_claim(self, error: Unavailable) -> None:
+    def sync(self) -> None:
+        """Make all that was written so far survive a power cut; for a thread, in a mode in which nobody else does."""
+        assert self._journal is not None
+        self._journal.sync(self._ledger.end - 1)
+
+    def lose_claim(self, error: Unavailable) -> None:
         """Stop for good: another broker has the store."""
         log.error("%s", error)
         self._unsaid = None

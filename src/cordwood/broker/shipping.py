@@ -10,30 +10,21 @@ many objects.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from cordwood.broker import ops
 from cordwood.broker.counts import Counts
-from cordwood.broker.index import Place, Tiered
+from cordwood.broker.index import Tiered
 from cordwood.broker.ledger import Ledger
+from cordwood.broker.loading import Load
 from cordwood.broker.state import Partition, Topic
 from cordwood.machine.clock import Clock
 from cordwood.machine.objects.store import PART_BYTES
-from cordwood.record import Batch
 from cordwood.settings import Settings
 from cordwood.tier.descriptor import Descriptor
 from cordwood.tier.ship import Freight, Shipped
 
 OBJECTS_PER_S = 10  # at most, on the average
 DELETED_AT_ONCE = 1000
-
-
-class Load(NamedTuple):
-    """Messages to be shipped: where they are, and those that are in memory."""
-
-    freight: Freight
-    places: list[tuple[Place, Batch | None]]
-    bytes: int
 
 
 class Shipping:
@@ -52,8 +43,7 @@ class Shipping:
     @property
     def backlog_bytes(self) -> int:
         """What is in the journal and not yet in the tier."""
-        found = (partition.index.untiered(1) for _, _, partition in self._untiered())
-        return sum(one[3] for one in found if one is not None)
+        return sum(partition.index.untiered_bytes for _, _, partition in self._untiered())
 
     @property
     def unnamed(self) -> bool:
@@ -91,14 +81,9 @@ class Shipping:
         partition = topic.partitions[number]
         found = partition.index.untiered(self._settings.tier_object_bytes)
         assert found is not None, "there is something"
-        first, end, size, _ = found
-        end = min(end, partition.shown)
-        places = [
-            (place, batch.slice(place.row, place.length) if batch is not None else None)
-            for place in partition.index.places(first, end)
-            for batch in (self._ledger.cache.get(place.lsn, place.payload),)
-        ]
-        return Load(Freight(topic.name, topic.id, number, first, end, self.epoch), places, size)
+        first, end = found
+        freight = Freight(topic.name, topic.id, number, first, min(end, partition.shown), self.epoch)
+        return Load(freight, partition.index.view(), self._ledger.cache)
 
     def stored(self, shipped: Shipped) -> bool:
         """Note that messages are in an object; say whether anybody still wants them."""

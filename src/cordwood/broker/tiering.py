@@ -11,10 +11,9 @@ Everything that takes long happens in threads; everything that changes the state
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cordwood.broker.fetching import Fetching, told
 from cordwood.broker.history import Wanted
@@ -41,26 +40,33 @@ CLOSE_S = 5.0  # for the last snapshot
 T = TypeVar("T")
 
 
-class Tiering:
-    """One broker's tier. `touch` has what was written committed; `read` reads the journal, from any thread.
+class Owner(Protocol):
+    """What the tier asks of the broker that it works for."""
 
-    `collects` is false when the journal may have forgotten objects that hold messages: then none is a leftover.
-    """
+    settings: Settings
+
+    def touch(self) -> None:
+        """Have what was written committed at the end of this turn of the loop."""
+
+    def sync(self) -> None:
+        """Make all that was written so far survive a power cut. Called in a thread."""
+
+    def lose_claim(self, error: Unavailable) -> None:
+        """Acknowledge nothing more: another broker has the store."""
+
+
+class Tiering:
+    """One broker's tier, under one claim."""
 
     def __init__(
         self,
         ledger: Ledger,
         shipping: Shipping,
-        settings: Settings,
         clock: Clock,
         objects: Objects,
         claim: Claim,
-        touch: Callable[[], None],
-        read: Callable[[int, int], Iterator[tuple[int, list[memoryview]]]],
-        lost: Callable[[Unavailable], None],
-        commit: Callable[[], object],
-        *,
-        collects: bool = True,
+        rounds: Rounds,
+        owner: Owner,
     ):
         self.objects = objects
         self.claim = claim
@@ -70,15 +76,12 @@ class Tiering:
         self._ledger = ledger
         self._shipping = shipping
         self._clock = clock
-        self._touch = touch
-        self._lost = lost
-        self._commit = commit
-        self._syncs_by_hand = settings.sync == "never"
+        self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._shipper = ThreadPoolExecutor(1, "cordwood-ship")
         self._fetchers = ThreadPoolExecutor(FETCHERS, "cordwood-fetch")
         self._fetching = Fetching(objects)
-        self._rounds = Rounds(ledger, shipping, settings, clock, objects, claim.catalogue, read, collects=collects)
+        self._rounds = rounds
         self._over = threading.Event()
         self._closing = asyncio.Event()
         self._renewer: threading.Thread | None = None
@@ -108,7 +111,9 @@ class Tiering:
             except StoreUnavailable as error:
                 log.warning("the claim was not renewed: %s", error)
             except ClaimLost as error:
-                self._loop.call_soon_threadsafe(self._lost, Unavailable(f"{error}; start this broker again"))
+                self._loop.call_soon_threadsafe(
+                    self._owner.lose_claim, Unavailable(f"{error}; start this broker again")
+                )
                 return
 
     # Rounds
@@ -127,7 +132,7 @@ class Tiering:
                 await self.round()
                 self.trouble, wait_s = None, LOOK_S
             except ClaimLost as error:
-                self._lost(Unavailable(f"{error}; start this broker again"))
+                self._owner.lose_claim(Unavailable(f"{error}; start this broker again"))
                 return
             except (StoreUnavailable, OSError) as error:
                 if self.trouble is None:
@@ -146,46 +151,44 @@ class Tiering:
 
     async def round(self, *, everything: bool = False) -> None:
         """Do all that is due now; with `everything`, without waiting for enough messages."""
-        await self._go_through(self._rounds.round(everything=everything))
+        await self.go_through(self._rounds.round(everything=everything))
 
     async def put_snapshot(self, *, clean: bool = False) -> None:
         """Put what is true now into the store, once it is durable."""
-        await self._go_through(self._rounds.put_snapshot(clean=clean))
+        await self.go_through(self._rounds.put_snapshot(clean=clean))
 
-    async def _go_through(self, steps: Steps[None]) -> None:
+    async def go_through(self, steps: Steps[T]) -> T:
         """Do one step after the other: what takes long in a thread, what changes the state here."""
-        step = next(steps, None)
-        while step is not None:
+        result, failure = None, None
+        while True:
+            try:
+                step = steps.send(result) if failure is None else steps.throw(failure)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            finally:
+                self._owner.touch()
             result, failure = None, None
             try:
                 if isinstance(step, Durable):
                     await self._synced()
                 else:
-                    result = await self._in_thread(step)
+                    result = await self._loop.run_in_executor(self._shipper, step)
             except BaseException as error:
                 failure = error
-            try:
-                step = steps.send(result) if failure is None else steps.throw(failure)
-            except StopIteration:
-                step = None
-            finally:
-                self._touch()
 
     async def _synced(self) -> None:
         """Return when all that was written so far is durable."""
-        if self._syncs_by_hand:  # nothing else would ever make it so
-            await self._loop.run_in_executor(self._fetchers, self._commit)
+        if self._owner.settings.sync == "never":  # nothing else would ever make it so
+            await self._loop.run_in_executor(self._fetchers, self._owner.sync)
             return
         came = self._loop.create_future()
         self._ledger.when_synced(lambda _: None if came.done() else came.set_result(None), None)
-        self._touch()
+        self._owner.touch()
         while not came.done():
             if self._ledger.failure is not None:
                 raise self._ledger.failure
             await asyncio.wait([came], timeout=LOOK_S)
-
-    def _in_thread(self, call: Callable[..., T], *arguments: Any) -> "asyncio.Future[T]":
-        return self._loop.run_in_executor(self._shipper, partial(call, *arguments))
 
     # Replacing
 
@@ -243,7 +246,7 @@ class Tiering:
             if not isinstance(error, CordwoodError):
                 log.error("history cannot be read", exc_info=error)
             history.failed(wanted, told(wanted, error, read=self._shipping.reads(wanted.tiered)))
-        self._touch()
+        self._owner.touch()
 
     # Closing
 
@@ -261,6 +264,7 @@ class Tiering:
 
     def release(self) -> None:
         """Give the claim back, and end the threads; nothing is acknowledged any more. Takes a moment."""
+        self._ledger.history.ask = None
         self._over.set()
         if self._renewer is not None:
             self._renewer.join(CLOSE_S)

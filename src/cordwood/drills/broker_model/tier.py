@@ -15,13 +15,12 @@ from typing import Any, TypeVar
 
 from awscrt.checksums import crc64nvme
 
-from cordwood.broker import ops
 from cordwood.broker import snapshot as snapshots
 from cordwood.broker.broker import Broker
 from cordwood.broker.fetching import Fetching, told
 from cordwood.broker.history import Away, History, Wanted
+from cordwood.broker.joining import join
 from cordwood.broker.ledger import Ledger
-from cordwood.broker.restoring import restored
 from cordwood.broker.rounds import Durable, Rounds, Step, Steps
 from cordwood.broker.state import State
 from cordwood.drills.broker_model.asked import Disagreement
@@ -106,25 +105,30 @@ class Tier:
         self._agree(journal)
 
     def _agree(self, journal: Journal) -> None:
-        state, objects = self._ledger.state, self.objects
-        store = self._surely(lambda: states.identity(objects, state.store or "the store"))
-        marks = self._surely(lambda: states.marks(objects))
-        if state.store and marks and (marks[0].epoch, marks[0].lsn) > (state.epoch, self._ledger.end):
-            raise Disagreement(f"{marks[0]} knows more than the journal, {(state.epoch, self._ledger.end)}")
-        facts: list[ops.Op] = []
-        if not state.store and marks:
-            found = self._surely(lambda: restored(objects, self.catalogue))
-            assert found is not None, "there is a snapshot"
-            facts.append(found)
+        lost = not self._ledger.state.store and bool(self._marks())
+        facts = self._all_of(join(self._ledger, self.objects, self.catalogue, self.epoch, "the store"))
+        if lost:
             self._model.restoring = self._left
             self._model.reached.add("disk lost")
         while True:
             try:
-                self._ledger.write([*facts, ops.StoreClaimed(store, self.epoch)], reserve=True)
+                self._ledger.write(facts, reserve=True)
                 break
             except Preparing:
                 journal.maintain()
         self._model.restoring = None
+
+    def _all_of(self, steps: Steps[T]) -> T:
+        """Go through steps that only ask the store, until they are done."""
+        found = None
+        while True:
+            try:
+                step = steps.send(found)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            assert not isinstance(step, Durable), "nothing was written"
+            found = self._surely(step)
 
     def _surely(self, call: Callable[[], T]) -> T:
         """Return what a call returns, tried until the weather is better."""
