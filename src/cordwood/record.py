@@ -80,11 +80,13 @@ class Records:
     """Messages in the schema at rest, and the partition that each of them asks for (null: none asked).
 
     A number is the partition of all of them. `resting` is the batch as the bytes it came in, where it can rest so.
+    `sequences` are a producer's numbers, one for each message, where it gave them.
     """
 
     batch: Batch
     partitions: Column | int | None = None
     resting: "Resting | None" = None
+    sequences: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)

@@ -26,6 +26,7 @@ def parcel_of(*values: bytes, divisible: bool = True, deadline: float = 1e9) -> 
 def sent(lane: Lane) -> Parcel:
     parcel = lane.next()
     assert parcel is not None
+    lane.sent(parcel)
     return parcel
 
 
@@ -195,6 +196,7 @@ def test_every_message_is_stored_once_and_in_order_whatever_happens(
         for _ in range(data.draw(st.integers(1, 4))):
             parcel = lane.next()
             if parcel is not None:
+                lane.sent(parcel)
                 under_way.append(parcel)
         while under_way:
             parcel = under_way.pop(0)

@@ -13,8 +13,10 @@ import pytest
 from cordwood import Producer
 from cordwood.client.client import Client
 from cordwood.client.future import Future
+from cordwood.client.shipment import Shipment
 from cordwood.embedding import embedded
 from cordwood.errors import Conflict, Limited, NotFound, Refused, Unavailable
+from tests.real.served import until
 
 from .proxy import Proxy
 
@@ -144,6 +146,90 @@ def test_cut_connections_neither_lose_nor_repeat(endpoint: str, client: Client, 
         futures = [producer.send(b"%d" % n) for n in range(2_000)]
         assert [future.result(WAIT_S).offset for future in futures] == list(range(2_000))
     assert stored(client, topic) == [b"%d" % n for n in range(2_000)]
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_tables_over_many_partitions_are_neither_lost_nor_repeated(
+    endpoint: str, client: Client, topic: str, seed: int
+) -> None:
+    name, keys = f"{topic}.40", [f"k{n}" for n in range(100)]
+    client.create_topic(name, partitions=40)
+    with (
+        Proxy(endpoint, troubles=12, within_bytes=9_000, seed=seed) as proxy,
+        Producer(proxy.endpoint, name) as producer,
+    ):
+        futures = []
+        for n in range(0, 6_000, 100):
+            futures.append(producer.send_table({"value": [f"{n + row}" for row in range(100)], "key": keys}))
+            if n % 700 == 0:
+                futures[-1].result(WAIT_S)
+        runs = [run for future in futures for run in future.result(WAIT_S)]
+    found = list(client.read(name))
+    assert sorted(int(message.value or b"") for message in found) == list(range(6_000))
+    of_key: dict[bytes | None, list[int]] = {}
+    for message in found:
+        of_key.setdefault(message.key, []).append(int(message.value or b""))
+    assert all(values == sorted(values) for values in of_key.values()), "the order of a key is kept"
+    told = {(run.partition, (run.first_offset or 0) + n) for run in runs for n in range(run.count)}
+    assert told == {(message.partition, message.offset) for message in found}
+
+
+def test_tables_over_many_partitions_travel_together(
+    endpoint: str, client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{topic}.100"
+    client.create_topic(name, partitions=100)
+    sent: list[int] = []
+    encode = Shipment.encode
+
+    def watched(self: Shipment) -> int:
+        sent.append(len(self.parts))
+        return encode(self)
+
+    monkeypatch.setattr(Shipment, "encode", watched)
+    with Producer(endpoint, name) as producer:
+        producer.send_table({"value": ["x"] * 2_000, "key": [f"{n}" for n in range(2_000)]}).result(WAIT_S)
+    assert sent == [100]
+
+
+def test_a_full_partition_does_not_hold_up_the_others(endpoint: str, client: Client, topic: str) -> None:
+    name = f"{topic}.4"
+    client.create_topic(name, partitions=4, max_buffered_messages=10)
+    client.set_group(name, "g")
+
+    def table(rows: int) -> dict[str, object]:
+        return {"value": ["x"] * 4 * rows, "partition": pa.array([n % 4 for n in range(4 * rows)], "int32")}
+
+    def counts() -> list[int]:
+        return [len(list(client.read(name, number))) for number in range(4)]
+
+    with Producer(endpoint, name, delivery_timeout_ms=60_000) as producer:
+        producer.send_table({"value": ["x"] * 10, "partition": pa.array([2] * 10, "int32")}).result(WAIT_S)
+        future = producer.send_table(table(3))
+        until(lambda: counts() == [3, 3, 10, 3], "the others are stored")
+        more = producer.send_table(table(2))
+        until(lambda: counts() == [5, 5, 10, 5], "and go on")
+        assert not future.done()
+        client.seek(name, "g", "latest")
+        future.result(WAIT_S)
+        more.result(WAIT_S)
+    assert counts() == [5, 5, 15, 5]
+
+
+def test_a_table_that_is_refused_takes_no_other_along(endpoint: str, client: Client, topic: str) -> None:
+    name = f"{topic}.3"
+    client.create_topic(name, partitions=3)
+    keys = [f"{n}" for n in range(30)]
+    with Producer(endpoint, name, linger_ms=300) as producer:
+        good = producer.send_table({"value": ["a"] * 30, "key": keys})
+        bad = producer.send_table({"value": ["b"] * 29 + ["x" * (1 << 18)], "key": keys})
+        after = producer.send_table({"value": ["c"] * 30, "key": keys})
+        good.result(WAIT_S)
+        after.result(WAIT_S)
+        with pytest.raises(Refused, match="at most"):
+            bad.result(WAIT_S)
+    found = [bytes(message.value or b"")[:1] for message in client.read(name)]
+    assert (found.count(b"a"), found.count(b"c")) == (30, 30)
 
 
 def test_an_answer_that_never_comes_is_asked_for_again(endpoint: str, client: Client, topic: str) -> None:
@@ -285,6 +371,20 @@ def test_an_older_epoch_is_ended_by_a_newer_one(endpoint: str, topic: str) -> No
             old.send(b"c").result(WAIT_S)
         with pytest.raises(Conflict):
             old.send(b"d").result(WAIT_S)
+
+
+def test_another_producer_of_the_same_name_is_noticed_in_one_of_many_partitions(
+    endpoint: str, client: Client, topic: str
+) -> None:
+    name = f"{topic}.3"
+    client.create_topic(name, partitions=3)
+    with Producer(endpoint, name, producer_id="mine") as other:
+        other.send("theirs", partition=1).result(WAIT_S)
+    with Producer(endpoint, name, producer_id="mine") as producer:
+        future = producer.send_table({"value": ["a", "b", "c"], "partition": pa.array([0, 1, 2], "int32")})
+        with pytest.raises(Conflict, match="another producer"):
+            future.result(WAIT_S)
+    assert [message.value for message in client.read(name)] == [b"a", b"theirs", b"c"]
 
 
 def test_a_topic_that_was_made_anew_is_produced_to(endpoint: str, client: Client, topic: str) -> None:

@@ -150,6 +150,77 @@ def test_a_repeated_numbered_batch_says_so(server: Serving) -> None:
     assert (old.status, old.json["epoch"]) == (409, 3)
 
 
+def over_partitions(*messages: tuple[int, int, str]) -> bytes:
+    """Return messages of a numbered producer: (partition, sequence, value)."""
+    places, sequences, values = zip(*messages, strict=True)
+    columns = {"value": values, "partition": pa.array(places, "int32"), "sequence": pa.array(sequences, "int64")}
+    return stream(pa.table(columns))
+
+
+def test_a_numbered_request_goes_to_several_partitions_and_each_has_its_numbers(server: Serving) -> None:
+    server.topic(partitions=3)
+    asked = {"topic": "clicks", "producer_id": "p", "epoch": 1}
+    first = server.post("/v1/produce", over_partitions((2, 0, "a"), (0, 0, "b"), (2, 1, "c")), ARROW, **asked).json
+    assert first["results"] == [
+        {"partition": 0, "first_offset": 0, "count": 1},
+        {"partition": 2, "first_offset": 0, "count": 2},
+    ]
+    again = server.post("/v1/produce", over_partitions((2, 0, "a"), (0, 0, "b"), (2, 1, "c")), ARROW, **asked).json
+    assert again == {**first, "duplicates": 3, "duplicate": True}
+    one = server.post("/v1/produce", lines({"value": "d"}), NDJSON, partition=2, sequence=2, **asked).json
+    assert one["results"] == [{"partition": 2, "first_offset": 2, "count": 1}]
+    mixed = over_partitions((1, 0, "e"), (2, 2, "d"), (0, 1, "f"), (1, 1, "g"))
+    some = server.post("/v1/produce", mixed, ARROW, **asked).json
+    assert (some["count"], some["duplicates"], "duplicate" in some) == (4, 1, False)
+    assert some["results"] == [
+        {"partition": 0, "first_offset": 1, "count": 1},
+        {"partition": 1, "first_offset": 0, "count": 2},
+        {"partition": 2, "first_offset": 2, "count": 1, "duplicate": True},
+    ]
+    assert server.values() == ["b", "f", "e", "g", "a", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "asked", "status", "said"),
+    [
+        ([(0, 0, "a"), (1, 5, "b")], {"producer_id": "p"}, 409, "0 comes next"),
+        ([(0, 0, "a"), (0, 2, "b")], {"producer_id": "p"}, 400, "partition 0 do not rise by 1"),
+        ([(0, 1, "a"), (0, 0, "b")], {"producer_id": "p"}, 400, "partition 0 do not rise by 1"),
+        ([(0, 0, "a"), (1, -1, "b")], {"producer_id": "p"}, 400, "message 1 has the sequence -1"),
+        ([(0, 0, "a")], {"producer_id": "p", "sequence": 0}, 400, "leave the parameter out"),
+        ([(0, 0, "a")], {}, 400, "producer_id"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused_with_all_of_the_request(
+    server: Serving, messages: list[tuple[int, int, str]], asked: dict[str, object], status: int, said: str
+) -> None:
+    server.topic(partitions=2)
+    reply = server.post("/v1/produce", over_partitions(*messages), ARROW, topic="clicks", **asked)
+    assert (reply.status, said in reply.json["message"]) == (status, True), reply.json
+    assert server.values() == []
+
+
+def test_a_column_of_sequences_has_one_for_each_message_and_a_partition(server: Serving) -> None:
+    server.topic(partitions=2)
+    columns = {"value": ["a", "b"], "sequence": pa.array([0, None], "int64"), "partition": pa.array([0, 1], "int32")}
+    reply = server.post("/v1/produce", stream(pa.table(columns)), ARROW, topic="clicks", producer_id="p")
+    assert (reply.status, "message 1 has no sequence" in reply.json["message"]) == (400, True)
+    columns = {"value": ["a"], "sequence": pa.array([0], "int64")}
+    reply = server.post("/v1/produce", stream(pa.table(columns)), ARROW, topic="clicks", producer_id="p")
+    assert (reply.status, "needs its partition" in reply.json["message"]) == (400, True)
+
+
+def test_numbers_over_partitions_survive_a_restart(tmp_path: Path) -> None:
+    body = over_partitions((0, 0, "a"), (1, 0, "b"), (1, 1, "c"))
+    for lap in range(2):
+        with Serving(tmp_path) as server:
+            if not lap:
+                server.topic(partitions=2)
+            reply = server.post("/v1/produce", body, ARROW, topic="clicks", producer_id="p").json
+            assert reply.get("duplicate", False) == bool(lap)
+            assert server.values() == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     "half",
     [

@@ -60,7 +60,11 @@ class TopicDeleted(Struct, array_like=True, frozen=True, tag=3):
 
 
 class Appended(Struct, array_like=True, frozen=True, tag=4):
-    """Messages are in the log. `key_hashes` are idempotency keys: (hash, partition, offset)."""
+    """Messages are in the log. `key_hashes` are idempotency keys: (hash, partition, offset).
+
+    `sequences` are for a numbered request over several partitions: that of each piece's first message. Without them
+    there is one piece, and its number is `number`.
+    """
 
     topic: str
     payload: int
@@ -68,6 +72,7 @@ class Appended(Struct, array_like=True, frozen=True, tag=4):
     at: int
     number: Numbered | None = None
     key_hashes: list[tuple[bytes, int, int]] = []
+    sequences: list[int] = []
 
 
 class Staged(Struct, array_like=True, frozen=True, tag=5):

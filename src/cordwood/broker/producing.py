@@ -20,11 +20,11 @@ from cordwood import partition as partitions
 from cordwood.broker import names, ops
 from cordwood.broker.counts import Counts
 from cordwood.broker.ledger import Ledger, Then
-from cordwood.broker.numbers import Numbers
-from cordwood.broker.state import Group, Key, Partition, Topic
+from cordwood.broker.numbered import Run, repeats, runs_of
+from cordwood.broker.state import Group, Key, Topic
 from cordwood.broker.terms import TopicTerms, value_of
 from cordwood.compose import compose
-from cordwood.errors import Conflict, CordwoodError, Limited, NotFound, Refused
+from cordwood.errors import CordwoodError, Limited, NotFound, Refused
 from cordwood.machine.clock import Clock
 from cordwood.record import Batch, Records, Resting, sizes, summary, times_us
 from cordwood.settings import Settings
@@ -49,6 +49,7 @@ class Produced(NamedTuple):
     results: list[tuple[int, int | None, int]]
     messages: int
     duplicates: int = 0
+    repeated: frozenset[int] = frozenset()  # partitions whose messages a numbered producer had sent before
 
 
 class Producing:
@@ -254,23 +255,33 @@ class Producing:
         self.check_pending(size)
         assigned = self._assign(topic, records)
         now = self._clock.now_ms()
-        if number is not None:
-            place = assigned if isinstance(assigned, int) else int(assigned[0])
-            if not isinstance(assigned, int) and (assigned != place).any():
-                raise Refused("a numbered request has one partition; name it")
-            repeated = _repeat(topic.partitions[place], number, count)
-            if repeated is not None:
-                self._counts.duplicates += count
-                ledger.reply(then, Produced(name, [(place, repeated.offset(number.sequence), count)], count, count))
-                return
         batch = records.batch
+        runs: list[Run] = []
+        again: list[tuple[int, int | None, int]] = []
+        duplicates = 0
+        if number is not None:
+            runs = runs_of(assigned, number.sequence, records.sequences, count)
+            repeated = repeats(topic, number, runs)
+            again = [(run.partition, repeated[run.partition], run.length) for run in runs if run.partition in repeated]
+            duplicates = sum(run[2] for run in again)
+            self._counts.duplicates += duplicates
+            if duplicates == count:
+                ledger.reply(then, Produced(name, again, count, count, frozenset(repeated)))
+                return
+            if repeated:
+                assert not isinstance(assigned, int), "of one partition all is new, or nothing"
+                new = ~np.isin(assigned, list(repeated))
+                batch, assigned = batch.filter(pa.array(new)), assigned[new]
+                runs = [run for run in runs if run.partition not in repeated]
+            number = structs.replace(number, sequence=runs[0].sequence)
         hashes: list[tuple[bytes, int, int]] = []
         known: list[Key] = []
         if keys is not None:
             batch, assigned, hashes, known = _without_repeats(topic, batch, assigned, keys)
-            self._counts.duplicates += len(known)
+            duplicates = len(known)
+            self._counts.duplicates += duplicates
             if not batch.num_rows:
-                ledger.reply(then, Produced(name, _where(known), count, len(known)))
+                ledger.reply(then, Produced(name, _where(known), count, duplicates))
                 return
         room = self._room(topic)
         if room is not None:
@@ -284,14 +295,17 @@ class Producing:
         payload, pieces, order = _grouped(topic, batch, assigned)
         numbered_keys = _numbered_keys(hashes, pieces, order)
         stored = records.resting if records.resting is not None and payload is records.batch else payload
-        ledger.write([ops.Appended(name, 0, pieces, now, number, numbered_keys)], [stored])
+        sequences = [run.sequence for run in runs] if len(runs) > 1 else []
+        ledger.write([ops.Appended(name, 0, pieces, now, number, numbered_keys, sequences)], [stored])
         self._counts.produced(name, batch.num_rows, sum(piece.bytes for piece in pieces))
         if qos == 0:
             ledger.reply(_nobody, None, size)  # it is pending all the same
             then(Produced(name, [(piece.partition, None, piece.count) for piece in pieces], count))
             return
         found: list[tuple[int, int | None, int]] = [(p.partition, p.first, p.count) for p in pieces]
-        ledger.reply(then, Produced(name, found, count, len(known)), size)
+        if again:
+            found = sorted([*found, *again], key=lambda run: run[0])
+        ledger.reply(then, Produced(name, found, count, duplicates, frozenset(run[0] for run in again)), size)
 
     def check_pending(self, size: int) -> None:
         """Refuse what is too much beside all that waits for a commit."""
@@ -373,25 +387,6 @@ def _buffered(topic: Topic, number: int, active: Sequence[Group]) -> tuple[int, 
     return most, most_bytes
 
 
-def _repeat(partition: Partition, number: ops.Numbered, count: int) -> Numbers | None:
-    """Return the producer's numbers when all of this was stored before, None when it is next; refuse all else."""
-    known = partition.producers.get(number.producer)
-    if known is not None and number.epoch < known.epoch:
-        raise Conflict(
-            f"producer {number.producer!r} is at epoch {known.epoch}; {number.epoch} is over", epoch=known.epoch
-        )
-    expected = known.next if known is not None and known.epoch == number.epoch else 0
-    if number.sequence == expected:
-        return None
-    if known is not None and number.sequence + count <= expected:
-        return known
-    raise Conflict(
-        f"producer {number.producer!r} sent sequence {number.sequence}, {count} message(s); {expected} comes next",
-        expected_sequence=expected,
-        epoch=number.epoch if known is None else known.epoch,
-    )
-
-
 def key_hash(key: str) -> bytes:
     """Return what stands for an idempotency key: as long for every key."""
     return blake2b(key.encode(), digest_size=16).digest()
@@ -452,14 +447,17 @@ def _grouped(
     if isinstance(assigned, int) or (assigned == first).all():
         size, latest_us = summary(batch)
         return batch, [ops.Piece(first, topic.partitions[first].end, batch.num_rows, 0, size, latest_us)], None
-    order = np.argsort(assigned, kind="stable")
-    payload = batch.take(pa.array(order))
-    pieces = stage_pieces(payload, assigned[order])
+    order = None
+    payload = batch
+    if (np.diff(assigned) < 0).any():
+        order = np.argsort(assigned, kind="stable")
+        payload, assigned = batch.take(pa.array(order)), assigned[order]
+    pieces = stage_pieces(payload, assigned)
     numbered = [
         ops.Piece(p.partition, topic.partitions[p.partition].end, p.count, p.row, p.bytes, p.latest_us)
         for p in pieces
     ]
-    return payload, numbered, order.tolist()
+    return payload, numbered, None if order is None else order.tolist()
 
 
 def stage_pieces(payload: Batch, assigned: npt.NDArray[np.int32]) -> list[ops.Piece]:

@@ -303,12 +303,13 @@ class State:
             partition.index.append(first, count, lsn, op.payload, piece.row, piece.bytes, piece.latest_us)
             partition.end = first + count
         if op.number is not None:
-            piece = op.pieces[0]
-            producers = topic.partitions[piece.partition].producers
-            before = producers.get(op.number.producer)
-            if before is None or op.number.epoch > before.epoch:
-                before = producers[op.number.producer] = Numbers(op.number.epoch)
-            before.stored(op.number.sequence, piece.first, piece.count, op.at)
+            producer, epoch = op.number.producer, op.number.epoch
+            for piece, sequence in zip(op.pieces, op.sequences or (op.number.sequence,), strict=True):
+                producers = topic.partitions[piece.partition].producers
+                before = producers.get(producer)
+                if before is None or epoch > before.epoch:
+                    before = producers[producer] = Numbers(epoch)
+                before.stored(sequence, piece.first, piece.count, op.at)
         for key, partition_number, offset in op.key_hashes:
             topic.keys.pop(key, None)  # so that the newest are last
             topic.keys[key] = Key(partition_number, offset, op.at)

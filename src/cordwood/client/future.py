@@ -107,6 +107,8 @@ class TableFuture:
     def exception(self, timeout: float | None = None) -> CordwoodError | None:
         """Return the first error that messages failed with, None when all are durable; TimeoutError as `result`."""
         wait(self._sheet, self.done, timeout)
+        if all(take.stored for take, _ in self._sheet.takes):
+            return None
         return next((parcel.error for parcel, _, _ in self._runs() if parcel.error is not None), None)
 
     def done(self) -> bool:
@@ -116,7 +118,7 @@ class TableFuture:
             return True
         if sheet.find(sheet.claimed - 1) is None:
             return False
-        return all(parcel.settled for parcel, _, _ in self._runs())
+        return all(take.settled for take, _ in sheet.takes) or all(parcel.settled for parcel, _, _ in self._runs())
 
     def add_done_callback(self, call: Callable[["TableFuture"], Any]) -> None:
         """Call `call(future)` when it is done, on the producer's thread; at once if it is done. Do not wait there."""
@@ -131,22 +133,8 @@ class TableFuture:
         """Yield which messages of which parcels are ours, by partition."""
         begin = 0
         for end, (take, shift) in zip(self._sheet.ends, self._sheet.takes, strict=False):
-            yield from _among(take, begin - shift, end - shift)
+            yield from take.runs(begin - shift, end - shift)
             begin = end
-
-
-def _among(take: Take, begin: int, end: int) -> Iterator[tuple[Parcel, int, int]]:
-    for number, parcels in list(take.parcels.items()):
-        first, last = begin, end
-        if take.assigned is not None:
-            ours = take.ranks()[begin:end][take.assigned[begin:end] == number]
-            if not len(ours):
-                continue
-            first, last = int(ours[0]), int(ours[-1]) + 1
-        for parcel in list(parcels):
-            low, high = max(first, parcel.first), min(last, parcel.first + parcel.count)
-            if low < high:
-                yield parcel, low - parcel.first, high - parcel.first
 
 
 def wait(rows: Rows, fact: Callable[[], bool], timeout: float | None) -> None:

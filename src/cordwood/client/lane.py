@@ -44,6 +44,7 @@ class Lane:
         self.not_before = 0.0
         self.failures = 0  # in a row
         self.over: CordwoodError | None = None
+        self.alone = False  # its parcels do not travel with others, until one is stored
         self._name_given = name_given
         self._next = 0  # the sequence of the next new message
         self._hole = False  # a number below `_next` may never have been stored
@@ -58,7 +59,7 @@ class Lane:
         self.queue.append(parcel)
 
     def next(self) -> Parcel | None:
-        """Return the next parcel to send, None when there is none now. The caller sends it, or says `lost`."""
+        """Return the next parcel to send, None when there is none now."""
         if self._rewind:
             if self.in_flight:
                 return None
@@ -67,12 +68,14 @@ class Lane:
                 self._begin_epoch()
         if self.in_flight == len(self.queue):
             return None
-        parcel = self.queue[self.in_flight]
+        return self.queue[self.in_flight]
+
+    def sent(self, parcel: Parcel) -> None:
+        """Take notice that `next` is under way; the caller sends it, or says `lost`."""
         assert not parcel.in_flight, "what is under way is at the front"
         parcel.in_flight = True
         parcel.sendings += 1
         self.in_flight += 1
-        return parcel
 
     def stored(self, parcel: Parcel, first_offset: int | None, *, duplicate: bool) -> list[Parcel]:
         """Take a good answer; return what is settled by it."""
@@ -83,6 +86,7 @@ class Lane:
                 Conflict(f"another producer with this name has sent epoch {parcel.epoch}; use a higher one")
             )
         self.failures = self._epochs = 0
+        self.alone = False
         parcel.first_offset = first_offset
         return self._settle(parcel, None)
 

@@ -63,8 +63,12 @@ def pack(sources: Sources, count: int, turn: int, most_rows: int, most_bytes: in
             bad[row] = Refused(f"the topic has partitions 0 to {count - 1}, not {assigned[row]}")
         assigned[list(bad)] = BAD
         take.assigned = assigned
-        for number, parts in _split(batches, assigned).items():
-            _fill(take, number, parts, most_rows, most_bytes, divisible=not sheets)
+        alike = all(batch.schema.equals(batches[0].schema) for batch in batches[1:])
+        if alike and not bad and len(assigned) <= most_rows and take.size <= most_bytes:
+            _group(take, batches, assigned, divisible=not sheets)
+        else:
+            for number, parts in _split(batches, assigned).items():
+                _fill(take, number, parts, most_rows, most_bytes, divisible=not sheets)
         if bad:
             take.parcels[BAD] = [
                 _failed(take, rank, [_row(batches, row)], bad[row]) for rank, row in enumerate(sorted(bad))
@@ -135,6 +139,22 @@ def _assign(batch: Batch, count: int, turn: int) -> npt.NDArray[np.int32]:
         asked = batch.column("partition").fill_null(partitions.NONE).to_numpy(zero_copy_only=False)
         assigned = np.where(asked >= 0, asked, assigned)
     return np.where(assigned == partitions.NONE, turn, assigned).astype(np.int32)
+
+
+def _group(take: Take, batches: list[Batch], assigned: npt.NDArray[np.int32], *, divisible: bool) -> None:
+    """Make one parcel for each partition, all of them parts of one batch, so that they may travel together."""
+    take.ends = np.cumsum([batch.num_rows for batch in batches])
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    if "partition" in batch.schema.names:
+        batch = batch.drop_columns(["partition"])
+    if (np.diff(assigned) < 0).any():
+        batch = batch.take(pa.array(np.argsort(assigned, kind="stable")))
+    take.grouped = batch
+    at = 0
+    for number, rows in enumerate(np.bincount(assigned).tolist()):
+        if rows:
+            take.parcels[number] = [Parcel.among(take, number, at, rows, divisible=divisible)]
+            at += rows
 
 
 def _split(batches: list[Batch], assigned: npt.NDArray[np.int32]) -> dict[int, list[Batch]]:

@@ -6,6 +6,7 @@ A message is found again by its place in the take: its partition, and its rank a
 Both follow from one array that is looked at only when somebody asks.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ class Parcel:
     """
 
     __slots__ = (
-        "batches",
+        "_at",
+        "_batches",
         "count",
         "deadline",
         "divisible",
@@ -50,7 +52,8 @@ class Parcel:
         self.take = take
         self.partition = partition
         self.first = first
-        self.batches = batches
+        self._batches = batches
+        self._at = 0
         self.count = sum(batch.num_rows for batch in batches)
         self.divisible = divisible
         self.pieces: list[Any] = []
@@ -62,6 +65,24 @@ class Parcel:
         self.settled = False
         self.first_offset: int | None = None
         self.error: CordwoodError | None = None
+
+    @classmethod
+    def among(cls, take: "Take", partition: int, at: int, count: int, *, divisible: bool) -> "Parcel":
+        """Return the parcel of these rows of the take's one batch."""
+        found = cls(take, partition, 0, [], divisible=divisible)
+        found._at, found.count = at, count
+        return found
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The messages, until they are settled. Where a take travels as one, nobody asks for those of a parcel."""
+        if not self._batches and self.take.grouped is not None:
+            self._batches = [self.take.grouped.slice(self._at, self.count)]
+        return self._batches
+
+    def release(self) -> None:
+        """Let go of the messages."""
+        self._batches, self.pieces = [], []
 
     def encode(self) -> None:
         """Make the bytes of the request's body, once; a retry sends the very same."""
@@ -76,9 +97,14 @@ class Parcel:
 
         Together they have its rows, its order and its numbers. A table's batch stays whole; many small ones part.
         """
+        cuts = [] if self.divisible else self.take.cuts(self.partition)
+        inside = [cut - self.first for cut in cuts if self.first < cut < self.first + self.count]
         if len(self.batches) > 1:
             middle = len(self.batches) // 2
             parts = [self.batches[:middle], self.batches[middle:]]
+        elif inside:
+            batch, middle = self.batches[0], inside[len(inside) // 2]
+            parts = [[batch.slice(0, middle)], [batch.slice(middle)]]
         elif self.divisible and self.count > 1:
             batch, middle = self.batches[0], self.count // 2
             parts = [[batch.slice(0, middle)], [batch.slice(middle)]]
@@ -97,14 +123,17 @@ class Parcel:
 class Take:
     """Rows that were taken at once. `parcels` has, for each partition, its parcels in the order of their rows."""
 
-    __slots__ = ("_ranks", "assigned", "parcels", "size", "sources")
+    __slots__ = ("_ranks", "_settled", "_stored", "assigned", "ends", "grouped", "parcels", "size", "sources")
 
     def __init__(self, sources: list[Rows], size: int):
         self.sources = sources
         self.size = size
         self.assigned: npt.NDArray[np.int32] | None = None  # None: all rows are in one partition
         self.parcels: dict[int, list[Parcel]] = {}
+        self.grouped: Batch | None = None  # all rows by partition, where the parcels are parts of one batch
+        self.ends: npt.NDArray[np.int64] | None = None  # then: of the batches that were sent
         self._ranks: npt.NDArray[np.int64] | None = None
+        self._settled = self._stored = False
 
     def find(self, index: int) -> tuple[Parcel, int]:
         """Return the parcel of the take's row `index`, and which of its messages that is."""
@@ -119,21 +148,63 @@ class Take:
                 return parcel, rank - parcel.first
         raise AssertionError("every row is in a parcel")
 
+    def runs(self, begin: int, end: int) -> Iterator[tuple[Parcel, int, int]]:
+        """Yield which messages of which parcels the rows from `begin` to `end` are, by partition."""
+        if self.assigned is None:
+            ((number, _),) = self.parcels.items()
+            found = [(number, begin, end)]
+        else:
+            places, ranks = self.assigned[begin:end], self.ranks()[begin:end]
+            counts = np.bincount(places - BAD)
+            numbers = np.flatnonzero(counts)
+            first = np.empty(len(counts), np.int64)
+            first[places[::-1] - BAD] = ranks[::-1]  # that of the first row stays; those behind it are its neighbours
+            ends = first[numbers] + counts[numbers]
+            found = list(zip((numbers + BAD).tolist(), first[numbers].tolist(), ends.tolist(), strict=True))
+        for number, first_rank, last in found:
+            for parcel in list(self.parcels[number]):
+                low, high = max(first_rank, parcel.first), min(last, parcel.first + parcel.count)
+                if low < high:
+                    yield parcel, low - parcel.first, high - parcel.first
+
+    def cuts(self, number: int) -> list[int]:
+        """Return the ranks in a partition at which another batch begins, of those that became one."""
+        if self.ends is None or self.assigned is None:
+            return []
+        return sorted(set(np.searchsorted(np.flatnonzero(self.assigned == number), self.ends[:-1]).tolist()))
+
     def ranks(self) -> npt.NDArray[np.int64]:
         """Return, for each row, how many rows of its partition are before it."""
         if self._ranks is None:
             assert self.assigned is not None, "in one partition a row's rank is its place"
-            ranks = np.empty(len(self.assigned), np.int64)
-            for number in np.unique(self.assigned):
-                at = self.assigned == number
-                ranks[at] = np.arange(int(at.sum()))
+            rows = len(self.assigned)
+            order = np.argsort(self.assigned, kind="stable")
+            _, starts, counts = np.unique(self.assigned[order], return_index=True, return_counts=True)
+            ranks = np.empty(rows, np.int64)
+            ranks[order] = np.arange(rows) - np.repeat(starts, counts)
             self._ranks = ranks
         return self._ranks
 
     @property
     def settled(self) -> bool:
         """Whether all parcels are."""
-        return all(parcel.settled for among in self.parcels.values() for parcel in among)
+        if not self._settled:
+            self._settled = all(parcel.settled for among in self.parcels.values() for parcel in among)
+        return self._settled
+
+    @property
+    def stored(self) -> bool:
+        """Whether all parcels are, and none has failed."""
+        if not self._stored:
+            self._stored = self.settled and not any(p.error for among in self.parcels.values() for p in among)
+        return self._stored
+
+    def release(self) -> None:
+        """Let go of the rows; where they went is kept."""
+        self.grouped = None
+        for among in self.parcels.values():
+            for parcel in among:
+                parcel.release()
 
     def tell(self) -> int:
         """Call those who wait for one of these rows, if what they wait for has come; return how many."""

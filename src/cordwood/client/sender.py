@@ -17,19 +17,20 @@ from cordwood.client.endpoint import Endpoint
 from cordwood.client.future import Future
 from cordwood.client.inlet import Inlet
 from cordwood.client.lane import Lane
+from cordwood.client.line import Line
 from cordwood.client.packing import pack, refuse
 from cordwood.client.page import MOST_ROWS, Rows
 from cordwood.client.parcel import Parcel, Take
 from cordwood.client.reply import Reply, error_of, retry_after_ms
-from cordwood.client.retry import REFUSED, STORED, Backoff, meaning
+from cordwood.client.retry import LATER, REFUSED, STORED, Backoff, meaning
+from cordwood.client.shipment import Shipment
 from cordwood.client.survey import Survey
 from cordwood.client.terms import ProducerTerms
-from cordwood.client.wires import Wires
-from cordwood.errors import CordwoodError, Refused, Unavailable
+from cordwood.errors import CordwoodError, Limited, Refused, Unavailable
 
 log = logging.getLogger("cordwood.client")
 
-BACKLOG = 4  # parcels that are ready and wait for each wire; more would only take memory
+BACKLOG = 4  # parcels that are ready and wait; more would only take memory
 TABLES_UNDER_WAY = 4
 IDLE_S = 3600.0
 AHEAD_PAGES = 16  # some 16 MB
@@ -51,7 +52,7 @@ class Sender:
         self.held_bytes = 0  # taken and not settled
         self._terms, self._topic = terms, topic
         self._epoch, self._name_given = epoch, name_given
-        self._wires = Wires(endpoint, topic, producer_id, terms.request_timeout_ms / 1000, self.bell)
+        self._line = Line(endpoint, topic, producer_id, terms.request_timeout_ms / 1000, self.bell)
         self._lanes: dict[int, Lane] = {}
         self._takes: set[Take] = set()  # not settled
         self._packing = False  # some rows have left the inlet and are in no take yet
@@ -140,7 +141,7 @@ class Sender:
                 now = time.monotonic()
                 self._expire(now)
                 self._take(now)
-                self._wires.send(now)
+                self._line.send(now)
                 self._await(now)
             self._end(Unavailable("it was closed"))
         except BaseException as error:  # whoever waits must hear of it, whatever it is
@@ -150,7 +151,7 @@ class Sender:
     def _end(self, error: BaseException) -> None:
         self.over = error
         self.inlet.close()
-        self._wires.close()
+        self._line.close()
         gone = error if isinstance(error, CordwoodError) else Unavailable(f"the producer has ended: {error!r}")
         for lane in self._lanes.values():
             self._settled(lane.end(gone))
@@ -159,7 +160,7 @@ class Sender:
             self.changed.notify_all()
 
     def _expire(self, now: float) -> None:
-        for lane in self._wires.loaded:
+        for lane in self._line.loaded:
             if not lane.in_flight and lane.queue[0].deadline <= now:
                 after_s = self._terms.delivery_timeout_ms / 1000
                 late = Unavailable(f"the broker did not answer within {after_s:g} s; this may or may not be stored")
@@ -203,13 +204,14 @@ class Sender:
         terms = self._terms
         if self._survey.again_at > now or self.held_bytes > terms.buffer_bytes:
             return False
-        lanes = [lane for lane in self._wires.loaded if lane.not_before <= now]
+        lanes = [lane for lane in self._line.loaded if lane.not_before <= now]
+        waiting = sum(len(lane.queue) - lane.in_flight for lane in lanes)
         if rows >= min(terms.batch_messages, MOST_ROWS) or self.inlet.bytes >= terms.batch_bytes:
-            return sum(len(lane.queue) - lane.in_flight for lane in lanes) < BACKLOG * max(1, self._wires.width)
+            return waiting < BACKLOG
         if self.inlet.has_large_sheet:
             # Who sends tables has made the batches. A few go without waiting for each other, so that the broker is
             # at work on one while another is under way.
-            return sum(len(lane.queue) for lane in lanes) < TABLES_UNDER_WAY
+            return not waiting and self._line.under_way < TABLES_UNDER_WAY
         if lanes:
             return False
         if not terms.linger_ms or self._hurry or self._closing:
@@ -230,7 +232,7 @@ class Sender:
                     settled.append(parcel)
                 else:
                     lane.add(parcel)
-                    self._wires.load(lane)
+                    self._line.load(lane)
         self._settled(settled)
 
     def _refuse_waiting(self, error: CordwoodError) -> None:
@@ -245,35 +247,47 @@ class Sender:
     def _await(self, now: float) -> None:
         """Wait for an answer, a ring or the next time to act, and take the answers that came."""
         # From here on the first row rings. Only then look for rows, or one that comes between is missed.
-        self.bell.sleeping = not self._wires.busy
-        self._wires.wait(now, self._next_time(now), self._answered)
+        self.bell.sleeping = not self._line.under_way
+        self._line.wait(now, self._next_time(now), self._answered)
 
     def _next_time(self, now: float) -> float:
         rows = self.inlet.rows
         if (rows and self._ready(rows, now)) or (self._closing and self.empty):
             return now
-        until = self._wires.next_time(now + IDLE_S)
+        until = self._line.next_time(now + IDLE_S)
         if rows and self._survey.again_at > now:
             until = min(until, self._survey.again_at)
         if rows and self._rows_since:
             until = min(until, self._rows_since + self._terms.linger_ms / 1000)
         return until
 
-    def _answered(self, lane: Lane, parcel: Parcel, reply: Reply) -> None:
+    def _answered(self, shipment: Shipment, reply: Reply) -> None:
         what = meaning(reply.status)
+        settled: list[Parcel] = []
         if what == STORED:
             found = reply.json()
-            duplicate = bool(found.get("duplicate") or found.get("duplicates"))
-            self._settled(lane.stored(parcel, found["results"][0]["first_offset"], duplicate=duplicate))
+            again = found.get("duplicate", False)
+            runs = {run["partition"]: run for run in found["results"]}
+            for lane, parcel in shipment.parts:
+                run = runs[lane.partition]
+                settled += lane.stored(parcel, run["first_offset"], duplicate=again or run.get("duplicate", False))
+            self._settled(settled)
             return
         error = error_of(reply)
-        settled = lane.failed(parcel, what, error)
+        wait_ms = retry_after_ms(reply)
+        at_fault = len(shipment.parts) == 1
+        if not at_fault and (what != LATER or _one_is_full(error)):
+            # Nothing of it was stored. Who is at fault is heard when each is sent by itself.
+            what, wait_ms = LATER, 0
+            for lane, _ in shipment.parts:
+                lane.alone = True
+        for lane, parcel in shipment.parts:
+            settled += lane.failed(parcel, what, error)
+            backoff_s = _BACKOFF.wait_s(lane.failures, random.random)
+            lane.not_before = time.monotonic() + (backoff_s if wait_ms is None else wait_ms / 1000)
+            log.info("partition %d of %s: %s (%s)", lane.partition, self._topic, what, error)
         if what == REFUSED:
             self._survey.forget()  # perhaps the topic was made anew
-        wait_ms = retry_after_ms(reply)
-        backoff_s = _BACKOFF.wait_s(lane.failures, random.random)
-        lane.not_before = time.monotonic() + (backoff_s if wait_ms is None else wait_ms / 1000)
-        log.info("partition %d of %s: %s (%s)", lane.partition, self._topic, what, error)
         self._settled(settled)
 
     def _settled(self, parcels: Iterable[Parcel]) -> None:
@@ -281,9 +295,7 @@ class Sender:
             if take.settled and take in self._takes:
                 self._takes.remove(take)
                 self.held_bytes -= take.size
-                for among in take.parcels.values():
-                    for parcel in among:
-                        parcel.batches, parcel.pieces = [], []
+                take.release()
             self._told += take.tell()
         if self._waiting:
             self._announce()
@@ -291,3 +303,8 @@ class Sender:
     def _announce(self) -> None:
         with self.changed:
             self.changed.notify_all()
+
+
+def _one_is_full(error: CordwoodError) -> bool:
+    """Say whether the fault is that of one partition, and not the broker's."""
+    return isinstance(error, Limited) and error.reason != "pending_bytes_full"

@@ -62,18 +62,20 @@ class Stored(Struct, frozen=True, omit_defaults=True):
     duplicate: bool = False
 
 
-class StoredRun(Struct, frozen=True):
-    """Messages of one partition, next to each other."""
+class StoredRun(Struct, frozen=True, omit_defaults=True):
+    """Messages of one partition, next to each other; `duplicate`: these were stored before, and others were not."""
 
     partition: int
     first_offset: int | None
     count: int
+    duplicate: bool = False
 
 
 class StoredMany(Struct, frozen=True, omit_defaults=True):
     """Where the messages of a request are, one run for each partition, in the order given.
 
-    `duplicates` were stored before and are not in `results`; `duplicate`: the whole numbered request was.
+    `duplicates` were stored before; those with idempotency keys are not in `results`. `duplicate`: the whole numbered
+    request was.
     """
 
     count: int
@@ -188,10 +190,12 @@ def _append(desk: Desk, asked: Query, found: Produce, *, alone: bool) -> Later:
         if alone:
             partition, offset, _ = produced.results[0]
             return as_json(Stored(topic, partition, offset, durability, produced.duplicates > 0))
-        again = produced.duplicates and number is not None
-        left_out = produced.duplicates == produced.messages and number is None
-        results = [] if left_out else [StoredRun(*run) for run in produced.results]
-        return as_json(StoredMany(produced.messages, durability, results, produced.duplicates, bool(again)))
+        all_again = 0 < produced.duplicates == produced.messages
+        if all_again and number is None:
+            return as_json(StoredMany(produced.messages, durability, [], produced.duplicates))
+        some_again = frozenset() if all_again else produced.repeated
+        results = [StoredRun(*run, run[0] in some_again) for run in produced.results]
+        return as_json(StoredMany(produced.messages, durability, results, produced.duplicates, all_again))
 
     return desk.ask(lambda then: desk.broker.produce(topic, records, then, number=number, keys=keys, qos=qos), render)
 
@@ -210,7 +214,7 @@ def placed(records: Records, partition: int | None) -> Records:
         return records
     asked = records.partitions
     found = partition if asked is None or isinstance(asked, int) else asked.fill_null(partition)
-    return Records(records.batch, found, records.resting)
+    return Records(records.batch, found, records.resting, records.sequences)
 
 
 def _number(asked: Query, found: Produce, records: Records) -> Numbered | None:
@@ -218,8 +222,12 @@ def _number(asked: Query, found: Produce, records: Records) -> Numbered | None:
     producer = _agreed("producer_id", asked.producer_id, found.producer_id)
     epoch = _agreed("epoch", asked.epoch, found.epoch)
     sequence = _agreed("sequence", asked.sequence, found.sequence)
-    if producer is None and epoch is None and sequence is None:
+    if producer is None and epoch is None and sequence is None and records.sequences is None:
         return None
+    if records.sequences is not None:
+        if sequence is not None:
+            raise Refused("the column 'sequence' numbers every message; leave the parameter out")
+        sequence = 0
     if not producer or sequence is None:
         raise Refused("a numbered request has a producer_id and a sequence, and an epoch unless that is 0")
     asked_for = records.partitions

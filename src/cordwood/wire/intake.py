@@ -5,6 +5,7 @@
     headers                            map<string, binary or string>, also large_; null        map<string, binary>
     timestamp, deliver_at, expires_at  timestamp of any unit and zone; no zone means UTC       timestamp[us, UTC]
     partition                          int32, int64; null: by key                              beside the batch
+    sequence                           int32, int64; a numbered producer's, for each message   beside the batch
 
 A plain integer is not taken for a time: nothing in it says milliseconds. A time finer than a microsecond is cut.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,6 +28,7 @@ _VIEWS = frozenset((pa.binary_view().id, pa.string_view().id))
 _INTEGERS = frozenset((pa.int32().id, pa.int64().id))
 _TIMESTAMP = pa.timestamp("us").id
 _LAST_US = 253_402_300_799_999_999  # the end of the year 9999, where Python's and Spark's calendars end
+LAST_SEQUENCE = 2**62
 _ACCEPTED = {
     "key": "binary or string",
     "value": "binary or string",
@@ -34,6 +37,7 @@ _ACCEPTED = {
     "deliver_at": "timestamp",
     "expires_at": "timestamp",
     "partition": "int32",
+    "sequence": "int64",
 }
 
 
@@ -96,12 +100,14 @@ def normalise(data: Batch, now_ms: int, limits: Limits, message: Any | None = No
         if resting is not None:
             return Records(data, None, resting)
     columns: dict[str, Column] = {}
-    partitions = None
+    partitions = sequences = None
     for name, column in zip(data.schema.names, data.columns, strict=True):
         if column.null_count == rows and name != "value":
             continue
         if name == "partition":
             partitions = _partitions(column)
+        elif name == "sequence":
+            sequences = _sequences(column)
         elif name == "headers":
             columns[name] = column if column.type.equals(HEADERS) else column.cast(HEADERS)
         elif name in ("key", "value"):
@@ -114,7 +120,7 @@ def normalise(data: Batch, now_ms: int, limits: Limits, message: Any | None = No
         columns["timestamp"] = pa.Array.from_buffers(TIME, rows, [None, now], 0)
     elif columns["timestamp"].null_count:
         columns["timestamp"] = pc.fill_null(columns["timestamp"], pa.scalar(now_us, TIME))
-    return Records(assemble(columns), partitions)
+    return Records(assemble(columns), partitions, sequences=sequences)
 
 
 def check_schema(schema: Any) -> None:
@@ -140,7 +146,7 @@ def _accepts(name: str, kind: Any) -> bool:
         if kind.id != HEADERS.id:
             return bool(kind.id == pa.null().id)
         return kind.key_type.id in _TEXT and kind.item_type.id in _BYTES
-    if name == "partition":
+    if name in ("partition", "sequence"):
         return kind.id in _INTEGERS
     return bool(kind.id == _TIMESTAMP)
 
@@ -163,6 +169,16 @@ def _partitions(column: Column) -> Column:
     if row >= 0:
         raise Refused(f"message {row} asks for partition {column[row].as_py()}, which no topic has")
     return column.cast(pa.int32())
+
+
+def _sequences(column: Column) -> npt.NDArray[np.int64]:
+    if column.null_count:
+        raise Refused(f"message {pc.index(column.is_null(), True).as_py()} has no sequence, and others have")
+    numbers: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False).astype(np.int64)
+    if numbers.min(initial=0) < 0 or numbers.max(initial=0) > LAST_SEQUENCE:
+        row = int(np.argmax((numbers < 0) | (numbers > LAST_SEQUENCE)))
+        raise Refused(f"message {row} has the sequence {numbers[row]}; sequences are 0 to {LAST_SEQUENCE}")
+    return numbers
 
 
 def _time(name: str, column: Column) -> Column:

@@ -27,7 +27,7 @@ def plain(answer: Any) -> Any:
     if isinstance(answer, TopicInfo):
         found["partitions"] = [(p.partition, p.start_offset, p.end_offset) for p in answer.partitions]
     if isinstance(answer, GroupInfo):
-        del found["consumers"]
+        del found["consumers"], found["ack_delay"]  # of this run, and in no journal
         found["partitions"] = [
             (p.partition, p.floor, p.end_offset, p.lag, p.in_flight, p.retried, p.done) for p in answer.partitions
         ]

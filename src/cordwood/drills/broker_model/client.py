@@ -34,6 +34,7 @@ WEIGHTS = {
     "produce": 9,
     "produce_one": 8,
     "produce_numbered": 7,
+    "produce_over_partitions": 5,
     "produce_keyed": 5,
     "stage": 5,
     "publish": 4,
@@ -183,6 +184,30 @@ class Client:
             following = random.randrange(following)
         self._produce(name, wanted, number=Number(producer, epoch, following))
 
+    def produce_over_partitions(self) -> None:
+        """Send what some partitions of a producer have next, or one of them has already, or that has a gap."""
+        random, draw = self.random, self.draw
+        name = draw.topic(dead=False)
+        topic = self.model.world.topics.get(name)
+        producer = random.choice(PRODUCERS)
+        before = [log.producers[producer].epoch for log in topic.logs if producer in log.producers] if topic else []
+        epoch = max(0, max(before, default=0) + random.choice((-1, 0, 0, 0, 0, 0, 0, 1)))
+        following: dict[int, int] = {}
+        wanted: list[tuple[int | None, Message]] = []
+        sequences: list[int] = []
+        for _ in range(random.choice((1, 2, 3, 5))):
+            partition = random.randrange(draw.partitions(name))
+            if partition not in following:
+                known = topic.logs[partition].producers.get(producer) if topic is not None else None
+                mine = known is not None and known.epoch == epoch
+                following[partition] = len(known.offsets) if known is not None and mine else 0
+                if random.random() < 0.3 and following[partition]:
+                    following[partition] -= 1
+            wanted.append((partition, draw.message()))
+            sequences.append(following[partition])
+            following[partition] += 1 if random.random() < 0.99 else random.choice((0, 2))
+        self._produce(name, wanted, number=Number(producer, epoch, 0), sequences=sequences)
+
     def produce_keyed(self) -> None:
         name = self.draw.topic(dead=0)
         wanted = self.draw.messages(name)
@@ -197,9 +222,10 @@ class Client:
         number: Number | None = None,
         keys: list[str | None] | None = None,
         qos: int = 1,
+        sequences: list[int] | None = None,
     ) -> None:
-        records = records_of(wanted)
-        plan = partial(intake.produce, self.model, name, wanted, number, keys, qos)
+        records = records_of(wanted, sequences)
+        plan = partial(intake.produce, self.model, name, wanted, number, keys, qos, sequences)
         asked = Asked("produce", plan, appends=True, topic=name)
         numbered = ops.Numbered(*number) if number is not None else None
         self._ask(asked, lambda then: self.broker.produce(name, records, then, number=numbered, keys=keys, qos=qos))

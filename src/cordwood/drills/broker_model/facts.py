@@ -66,6 +66,7 @@ class Stored(NamedTuple):
     at: int
     number: Number | None = None
     keys: tuple[tuple[str, int, int], ...] = ()
+    sequences: tuple[int, ...] = ()  # of each piece, where there are several
 
 
 class Staged(NamedTuple):
@@ -244,7 +245,7 @@ def claimed(fact: Fact) -> tuple[Any, ...]:
     name = type(fact).__name__
     if isinstance(fact, Stored):
         keys = tuple(key[1:] for key in fact.keys)
-        return name, fact.topic, tuple(piece[:3] for piece in fact.pieces), fact.at, fact.number, keys
+        return name, fact.topic, tuple(piece[:3] for piece in fact.pieces), fact.at, fact.number, keys, fact.sequences
     if isinstance(fact, Published):
         return name, *fact[:4]
     if isinstance(fact, Staged):

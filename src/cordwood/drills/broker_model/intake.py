@@ -23,40 +23,59 @@ def produce(
     number: Number | None = None,
     keys: Sequence[str | None] | None = None,
     qos: int = 1,
+    sequences: Sequence[int] | None = None,
 ) -> Plan:
     topic = yield from _topic(model, name)
     if not wanted:
-        return name, [], 0, 0
+        return name, [], 0, 0, frozenset()
     _check_partitions(topic, wanted)
     count = len(wanted)
+    again: list[tuple[int, int | None, int]] = []
+    each: tuple[int, ...] = ()
     if number is not None:
-        if len({partition for partition, _ in wanted}) > 1:
-            raise Refused("one partition")
-        place = wanted[0][0] or 0
-        where = _repeat(topic.logs[place], number, count)
-        if where is not None:
+        runs = _runs(wanted, number, sequences)
+        places = [
+            (place, _repeat(topic.logs[place], number._replace(sequence=first), many)) for place, first, many in runs
+        ]
+        there = {place: where for place, where in places if where is not None}
+        again = [(place, there[place], many) for place, _, many in runs if place in there]
+        if again:
             model.reached.add("duplicate numbers")
-            return name, [(place, where, count)], count, count
-    rows, known = _without_repeats(topic, keys, count)
+        if len(again) == len(runs):
+            return name, again, count, count, frozenset(there)
+        if again:
+            model.reached.add("some numbers were there")
+        elif len(runs) > 1:
+            model.reached.add("numbers over partitions")
+        wanted = [one for one in wanted if one[0] not in there]
+        new = [first for place, first, _ in runs if place not in there]
+        number, each = number._replace(sequence=new[0]), tuple(new) if len(new) > 1 else ()
+    repeated = frozenset(place for place, _, _ in again)
+    before = sum(many for _, _, many in again)
+    rows, known = _without_repeats(topic, keys, len(wanted))
     if known:
         model.reached.add("idempotency repeat")
     if not rows:
         for turn, _ in assignments(model, name, topic, wanted, each=False):
             model.set_turn(name, turn if name in model.turns else None)
-        return name, [(partition, offset, 1) for partition, offset in known if partition >= 0], count, len(known)
+        found = [(partition, offset, 1) for partition, offset in known if partition >= 0]
+        return name, found, count, len(known), frozenset()
     plans: dict[int | None, list[Fact]] = {}
     for turn, assigned in assignments(model, name, topic, wanted, each=False):
         kept = [assigned[row] for row in rows]
         check_buffered(model, topic, kept)
         numbered = _numbered_keys(topic, kept, [None if keys is None else keys[row] for row in rows])
-        plans[turn] = [f.Stored(name, pieces_of(topic, kept), model.now, number, tuple(numbered))]
+        plans[turn] = [f.Stored(name, pieces_of(topic, kept), model.now, number, tuple(numbered), each)]
     chosen: list[Fact] = []
     yield _one_of(model, name, plans, chosen)
     stored = chosen[0]
     assert isinstance(stored, f.Stored)
     if qos == 0:
-        return AtOnce((name, [(piece.partition, None, piece.count) for piece in stored.pieces], count, 0))
-    return name, [tuple(piece[:3]) for piece in stored.pieces], count, len(known)
+        accepted = [(piece.partition, None, piece.count) for piece in stored.pieces]
+        return AtOnce((name, accepted, count, 0, frozenset()))
+    new_ones = [(piece.partition, piece.first, piece.count) for piece in stored.pieces]
+    results = sorted([*new_ones, *again], key=lambda run: run[0])
+    return name, results, count, len(known) + before, repeated
 
 
 def produce_one(model: "Model", asked: Asked, name: str, message: dict[str, Any]) -> Plan:
@@ -149,6 +168,20 @@ def _check_partitions(topic: Topic, wanted: Wanted) -> None:
 
 
 # Seen before
+
+
+def _runs(wanted: Wanted, number: Number, sequences: Sequence[int] | None) -> list[tuple[int, int, int]]:
+    """Return (partition, sequence, count) of a request, by partition."""
+    places: dict[int, list[int]] = {}
+    for row, (partition, _) in enumerate(wanted):
+        following = number.sequence + row if sequences is None else sequences[row]
+        places.setdefault(partition or 0, []).append(following)
+    if sequences is None and len(places) > 1:
+        raise Refused("one partition")
+    for found in places.values():
+        if found != list(range(found[0], found[0] + len(found))):
+            raise Refused("a gap within")
+    return [(place, found[0], len(found)) for place, found in sorted(places.items())]
 
 
 def _repeat(log: Log, number: Number, count: int) -> int | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from cordwood.drills.broker_model.facts import Message
@@ -10,8 +11,8 @@ from cordwood.record import HEADERS, TIME, Batch, Records, assemble, times_us
 from cordwood.wire.run import Run
 
 
-def records_of(wanted: Sequence[tuple[int | None, Message]]) -> Records:
-    """Return messages, each with the partition that is asked for, as a request has them."""
+def records_of(wanted: Sequence[tuple[int | None, Message]], sequences: Sequence[int] | None = None) -> Records:
+    """Return messages, each with the partition that is asked for, and its number if it has one, as a request does."""
     messages = [message for _, message in wanted]
     columns: dict[str, Any] = {
         "timestamp": pa.array([message.timestamp * 1000 for message in messages], TIME),
@@ -29,7 +30,7 @@ def records_of(wanted: Sequence[tuple[int | None, Message]]) -> Records:
     partitions: Any = pa.array(asked, pa.int32()) if any(partition is not None for partition in asked) else None
     if partitions is not None and len(set(asked)) == 1:
         partitions = asked[0]  # one for all
-    return Records(assemble(columns), partitions)
+    return Records(assemble(columns), partitions, sequences=None if sequences is None else np.array(sequences))
 
 
 def messages_of(batch: Batch) -> list[Message]:

@@ -11,6 +11,8 @@ NAMED = (  # a run that reached one of these in under 1 % of its histories has f
     "ordered",
     "publish",
     "duplicate numbers",
+    "numbers over partitions",
+    "some numbers were there",
     "idempotency repeat",
     "crash with unsynced acks",
     "snapshot recovered",

@@ -211,13 +211,13 @@ class World:
         for piece in fact.pieces:
             topic.logs[piece.partition].append(lsn, piece.messages)
         if fact.number is not None:
-            (piece,) = fact.pieces
-            producers = topic.logs[piece.partition].producers
-            known = producers.get(fact.number.producer)
-            if known is None or known.epoch < fact.number.epoch:
-                known = producers[fact.number.producer] = Producer(fact.number.epoch)
-            known.offsets += range(piece.first, piece.first + piece.count)
-            known.used = fact.at
+            for piece in fact.pieces:
+                producers = topic.logs[piece.partition].producers
+                known = producers.get(fact.number.producer)
+                if known is None or known.epoch < fact.number.epoch:
+                    known = producers[fact.number.producer] = Producer(fact.number.epoch)
+                known.offsets += range(piece.first, piece.first + piece.count)
+                known.used = fact.at
         for key, partition, offset in fact.keys:
             topic.keys[key] = (partition, offset, fact.at)
 
