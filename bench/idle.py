@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.broker_process import Service
 from bench.result import Result, alone, at_most
-from bench.service import Service
 
 SETTLE_SECONDS = 2.0
 MB = 1_000_000

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 import cordwood
 from bench import singles
+from bench.broker_process import Service
 from bench.callers import event_loop
 from bench.load import Clock, Load
 from bench.peers.peer import FILL_BATCH, LOOP_FLUSH, Missing
-from bench.service import Service
 from bench.tables import check_read, tables
 
 IN_FLIGHT = 64  # tables that are sent and not yet acknowledged; the producer's own buffer is the limit for large ones

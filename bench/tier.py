@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from bench.broker_process import Service
 from bench.ours import IN_FLIGHT
 from bench.result import Result, alone, at_least, at_most, compared
-from bench.service import Service
 from cordwood import Client, Producer
 from cordwood.broker import ops, snapshot
 from cordwood.broker.shipping import stored

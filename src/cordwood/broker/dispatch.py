@@ -11,21 +11,20 @@ Where the journal has no room, what was taken goes back to where it was, and all
 
 import logging
 from collections import deque
-from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from random import Random
 from typing import Any
 
 import numpy as np
 
 from cordwood.broker import names, ops
+from cordwood.broker.burial import Burial, Tried, chunked, failures
 from cordwood.broker.counts import Counts
 from cordwood.broker.crew import Consumer, Crew, Poll, Subscription
-from cordwood.broker.dead import dead_letters
+from cordwood.broker.due import due
 from cordwood.broker.hand import Hand
 from cordwood.broker.history import Away
-from cordwood.broker.index import Index, Place
+from cordwood.broker.index import Place
 from cordwood.broker.ledger import Ledger
 from cordwood.broker.state import Group, Topic
 from cordwood.broker.terms import in_force
@@ -34,22 +33,18 @@ from cordwood.broker.topics import Topics
 from cordwood.broker.tries import Try
 from cordwood.errors import CordwoodError, Unavailable
 from cordwood.machine.clock import Clock
-from cordwood.record import Batch, sizes, times_us
+from cordwood.record import sizes
 from cordwood.settings import Settings
 from cordwood.wire.run import Run, coalesce
 
 log = logging.getLogger("cordwood.broker")
 
-Tried = list[tuple[int, int, Try]]
 Ranges = list[tuple[int, int]]
 
 RAN_OUT = "the lease ran out"
 CLOSED = "the consumer's stream was closed"
-BURIED_AT_ONCE = 1_000  # dead letters in one frame
-BURIED_BYTES = 8 << 20
 SCAN = 1_000  # messages that are looked at together
 MOST_SCANNED = 20_000  # … in one turn of the loop
-WAITING_TOGETHER = 256  # messages with a time of their own that share a timer
 AWAY_MS, LONGEST_AWAY_MS = 1_000, 30_000  # between two tries to fetch what the tier does not give
 RETRY_MS = 100  # when there was no room for what the broker does by itself
 
@@ -75,7 +70,7 @@ class Dispatch:
         self._counts = counts
         self._timers = timers  # by the clock that never goes back: leases
         self._calendar = calendar  # by the time of day: delays
-        self._topics = topics
+        self._burial = Burial(ledger, clock, topics)
         self.crews: dict[tuple[str, str], Crew] = {}
         self._by_topic: dict[str, dict[Crew, None]] = {}
         self._hungry: dict[Crew, None] = {}
@@ -383,7 +378,7 @@ class Dispatch:
                     hand.ready.add(place.first, place.end)
                     held = True
                     continue
-                for low, high, until_ms in _due(batch, place, now):
+                for low, high, until_ms in due(batch, place, now):
                     if full or held:
                         hand.ready.add(low, high)
                     elif until_ms < 0:
@@ -644,14 +639,14 @@ class Dispatch:
         hand = crew.hands[number]
         key = (topic.name, group.name)
         index = topic.partitions[number].index
-        chunks = deque(_chunked(spent, BURIED_AT_ONCE, index))
+        chunks = deque(chunked(spent, index))
         while chunks:
             chunk = chunks[0]
             ranges = [(first, end) for first, end, _ in chunk]
             count = sum(end - first for first, end in ranges)
             done = ops.Done(topic.name, group.name, number, ranges, now)
             if terms["on_exhausted"] == "block":
-                self._ledger.write(_failures(topic, group, number, chunk), reserve=True)
+                self._ledger.write(failures(topic, group, number, chunk), reserve=True)
                 for first, end in ranges:
                     self._take_back(hand, number, first, end)
                     hand.stuck.add(first, end)
@@ -659,7 +654,7 @@ class Dispatch:
                 continue
             if terms["on_exhausted"] == "dlq":
                 try:
-                    facts, payload = self._burial(topic, group, number, chunk)
+                    facts, payload = self._burial.of(topic, group, number, chunk)
                 except Away as away:
                     self._give_up_later(crew, topic, group, number, [one for rest in chunks for one in rest], away)
                     return
@@ -676,38 +671,11 @@ class Dispatch:
         hand = crew.hands[number]
         news = [one for one in spent if any(hand.out.within(one[0], one[1]))]  # of the others that is written
         if news:
-            self._ledger.write(_failures(topic, group, number, news), reserve=True)
+            self._ledger.write(failures(topic, group, number, news), reserve=True)
         for first, end, _ in spent:
             self._take_back(hand, number, first, end)
             hand.ready.add(first, end)
         self._bring(crew, number, away)
-
-    def _burial(self, topic: Topic, group: Group, number: int, chunk: Tried) -> tuple[list[ops.Op], Batch | None]:
-        """Return the facts that put messages into the dead-letter topic, and their payload."""
-        name = names.dead_letters_of(topic.name)
-        facts: list[ops.Op] = []
-        dead = self._ledger.state.topics.get(name)
-        if dead is None:
-            made = self._topics.making(name, len(topic.partitions), type(topic.terms)())
-            facts.append(made)
-        partitions = len(topic.partitions) if dead is None else len(dead.partitions)
-        target = number % partitions
-        first = 0 if dead is None else dead.partitions[target].end
-        index = topic.partitions[number].index
-        rows = [
-            (place.first, self._ledger.fetch(place), found)
-            for start, end, found in chunk
-            for place in index.places(start, end)
-        ]
-        if not rows:
-            return facts, None
-        payload, size, latest_us = dead_letters(topic.name, number, group.name, rows)
-        facts.append(
-            ops.Appended(
-                name, 0, [ops.Piece(target, first, payload.num_rows, 0, size, latest_us)], self._clock.now_ms()
-            )
-        )
-        return facts, payload
 
 
 class _Portion:
@@ -725,14 +693,6 @@ class _Portion:
         self.bytes = 0
 
 
-def _failures(topic: Topic, group: Group, number: int, tried: Tried) -> list[ops.Op]:
-    """Return the facts that say why messages failed."""
-    return [
-        ops.Failed(topic.name, group.name, number, [(a, b) for a, b, f in tried if f.error == error], 0, error)
-        for error in sorted({found.error for _, _, found in tried})
-    ]
-
-
 def _held_by(hand: Hand, consumer: Consumer, *, handed: bool = False) -> Ranges:
     """Return what a consumer has of a partition: what it has seen, or what it has not."""
     return [
@@ -741,31 +701,6 @@ def _held_by(hand: Hand, consumer: Consumer, *, handed: bool = False) -> Ranges:
         if lease.consumer is consumer and lease.handed is handed
         for first, end in hand.out.within(lease.first, lease.end)
     ]
-
-
-def _due(batch: Batch, place: Place, now_ms: int) -> list[tuple[int, int, int]]:
-    """Return (first, end, when) of rows alike: 0 may go now, -1 has expired, else not before that time (ms)."""
-    names_ = batch.schema.names
-    if "deliver_at" not in names_ and "expires_at" not in names_:
-        return [(place.first, place.end, 0)]
-    when = np.zeros(batch.num_rows, np.int64)
-    if "deliver_at" in names_:
-        valid = batch.column("deliver_at").is_valid().to_numpy(zero_copy_only=False)
-        later = valid & (times_us(batch, "deliver_at") > now_ms * 1000)
-        when[later] = -(-times_us(batch, "deliver_at")[later] // 1000)
-    if "expires_at" in names_:
-        valid = batch.column("expires_at").is_valid().to_numpy(zero_copy_only=False)
-        when[valid & (times_us(batch, "expires_at") <= now_ms * 1000)] = -1
-    kinds = np.sign(when)
-    turns = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(when)]
-    found = []
-    for low, high in pairwise(turns):
-        # Those that wait are looked at again, some at a time, when the first of them is due.
-        step = WAITING_TOGETHER if kinds[low] > 0 else high - low
-        for at in range(low, high, step):
-            stop = min(high, at + step)
-            found.append((place.first + at, place.first + stop, int(when[at:stop].min())))
-    return found
 
 
 def _mend(crew: Crew, group: Group) -> None:
@@ -779,22 +714,3 @@ def _mend(crew: Crew, group: Group) -> None:
             for low, high in missing:
                 hand.ready.add(low, high)
         crew.wake(number)
-
-
-def _chunked(tried: Sequence[tuple[int, int, Try]], most: int, index: Index) -> list[Tried]:
-    """Return the same in pieces that are neither too many messages nor too many bytes for one frame."""
-    chunks: list[Tried] = [[]]
-    room, room_bytes = most, BURIED_BYTES
-    for first, end, found in tried:
-        while first < end:
-            stop = min(end, first + room)
-            while stop > first + 1 and index.bytes_before(stop) - index.bytes_before(first) > room_bytes:
-                stop = first + (stop - first) // 2
-            chunks[-1].append((first, stop, found))
-            room -= stop - first
-            room_bytes -= index.bytes_before(stop) - index.bytes_before(first)
-            first = stop
-            if room <= 0 or room_bytes <= 0:
-                chunks.append([])
-                room, room_bytes = most, BURIED_BYTES
-    return [chunk for chunk in chunks if chunk]

@@ -262,7 +262,9 @@ class Producing:
         if number is not None:
             runs = runs_of(assigned, number.sequence, records.sequences, count)
             repeated = repeats(topic, number, runs)
-            again = [(run.partition, repeated[run.partition], run.length) for run in runs if run.partition in repeated]
+            again = [
+                (run.partition, repeated[run.partition], run.length) for run in runs if run.partition in repeated
+            ]
             duplicates = sum(run[2] for run in again)
             self._counts.duplicates += duplicates
             if duplicates == count:

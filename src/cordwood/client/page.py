@@ -11,6 +11,7 @@ order. A claimed row that stays EMPTY belongs to a thread that was stopped betwe
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import repeat
@@ -45,7 +46,7 @@ class Extra(NamedTuple):
     partition: int | None = None
 
 
-class Rows:
+class Rows(ABC):
     """Where rows went once they are taken, and who waits to hear of it. `lock` guards only those who wait."""
 
     __slots__ = ("bytes", "ends", "lock", "taken", "takes", "waiting")
@@ -59,9 +60,9 @@ class Rows:
         self.lock = lock
 
     @property
+    @abstractmethod
     def claimed(self) -> int:
         """How many rows there are."""
-        raise NotImplementedError
 
     def note(self, end: int, take: Any, shift: int) -> None:
         """Let the rows up to `end`, which were taken last, find their take."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cordwood.errors import Conflict
+from cordwood.machine.objects.store import StoreUnavailable
 from cordwood.tier.catalogue import Catalogue
 
 
@@ -63,6 +64,28 @@ class Owned(Conflict):
 
     def __init__(self, store: str, owner: str):
         super().__init__(f"{store} is owned by {owner}; stop that broker or give this one another store", owner=owner)
+
+
+def waited_for(
+    attempt: Callable[[], "Claim | None"],
+    until_ms: int,
+    clock: SteadyClock,
+    look_ms: int,
+    wait: Wait,
+    owned: Callable[[], Owned],
+) -> "Claim":
+    """Return the claim that an attempt gets before `until_ms`; raise why the last one got none."""
+    while True:
+        try:
+            claim = attempt()
+            if claim is not None:
+                return claim
+            if clock.monotonic_ms() >= until_ms:
+                raise owned()
+        except StoreUnavailable:
+            if clock.monotonic_ms() >= until_ms:
+                raise
+        wait(look_ms)
 
 
 class Holding:

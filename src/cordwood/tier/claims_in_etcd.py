@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from cordwood.machine.objects.store import Objects, StoreUnavailable
-from cordwood.tier.claim import Claim, ClaimLost, Owned, SteadyClock, Terms, Wait, sleep
+from cordwood.tier.claim import Claim, ClaimLost, Owned, SteadyClock, Terms, Wait, sleep, waited_for
 from cordwood.tier.etcd import Etcd
 from cordwood.tier.lock import locking, unlock
 
@@ -100,17 +100,14 @@ class EtcdClaims:
         until_ms = self._clock.monotonic_ms() + (self._terms.patience_ms if patience_ms is None else patience_ms)
         card = json.dumps({"owner": owner, "secret": secrets.token_hex(16)}).encode()
         with locking(self._objects, self._clock, until_ms, self._wait, self._owner):
-            while True:
-                try:
-                    claim = self._try(card)
-                    if claim is not None:
-                        return claim
-                    if self._clock.monotonic_ms() >= until_ms:
-                        raise Owned(self._etcd.url, self._owner())
-                except StoreUnavailable:
-                    if self._clock.monotonic_ms() >= until_ms:
-                        raise
-                self._wait(self._terms.look_ms)
+            return waited_for(
+                lambda: self._try(card),
+                until_ms,
+                self._clock,
+                self._terms.look_ms,
+                self._wait,
+                lambda: Owned(self._etcd.url, self._owner()),
+            )
 
     def _try(self, card: bytes) -> Claim | None:
         """Look once, and return a claim if nobody has one."""

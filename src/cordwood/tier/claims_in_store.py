@@ -24,7 +24,7 @@ from typing import NamedTuple
 from cordwood.errors import Refused
 from cordwood.machine.objects.store import ObjectMissing, Objects, StoreUnavailable
 from cordwood.tier.catalogue import ListedCatalogue
-from cordwood.tier.claim import Claim, ClaimLost, Owned, SteadyClock, Terms, Wait, Watch, sleep
+from cordwood.tier.claim import Claim, ClaimLost, Owned, SteadyClock, Terms, Wait, Watch, sleep, waited_for
 from cordwood.tier.lock import locking, unlock
 
 FOLDER = "state/claim/"
@@ -136,17 +136,14 @@ class StoreClaims:
         until_ms = self._clock.monotonic_ms() + (self._terms.patience_ms if patience_ms is None else patience_ms)
         with locking(self._objects, self._clock, until_ms, self._wait, self._owner) as locked:
             newcomer = _Newcomer(self._objects, self._clock, self._terms, self._wait, owner)
-            while True:
-                try:
-                    claim = newcomer.try_once(locked)
-                    if claim is not None:
-                        return claim
-                    if self._clock.monotonic_ms() >= until_ms:
-                        raise Owned(self._objects.url, self._owner())
-                except StoreUnavailable:
-                    if self._clock.monotonic_ms() >= until_ms:
-                        raise
-                self._wait(self._terms.look_ms)
+            return waited_for(
+                lambda: newcomer.try_once(locked),
+                until_ms,
+                self._clock,
+                self._terms.look_ms,
+                self._wait,
+                lambda: Owned(self._objects.url, self._owner()),
+            )
 
     def _owner(self) -> str:
         """Return how the owner calls itself."""
