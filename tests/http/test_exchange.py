@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cordwood.http.exchange import Exchange
+from cordwood.http.later import Later, Outcome
 from cordwood.http.limits import Limits
 from cordwood.http.occupancy import Occupancy
 from cordwood.http.refusal import Refusal
@@ -104,6 +105,114 @@ def test_a_future_of_the_handler_is_awaited_without_a_task_and_survives_the_clie
         assert not futures[-1].cancelled()
         server.call(resolve())
         assert server.listener.connections == 0
+
+
+@LOOPS
+def test_answers_that_are_given_together_are_written_together_and_in_order(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    waiting: dict[str, Later] = {}
+
+    def handle(request: Request) -> Later:
+        waiting[request.path] = Later()
+        return waiting[request.path]
+
+    async def give(*paths: str) -> None:
+        for path in paths:
+            waiting[path].give(Response(200, path.encode()))
+
+    with Running(handle, new_loop=new_loop) as server, server.connect() as client:
+        client.send(b"".join(get(f"/{n}") for n in range(6)))
+        until(lambda: len(waiting) == 6)
+        server.call(give("/2", "/1"))
+        server.call(give("/0"))  # now the first three are there, in one piece
+        assert [client.reply().body for _ in range(3)] == [b"/0", b"/1", b"/2"]
+        server.call(give("/5", "/3", "/4"))
+        assert [client.reply().body for _ in range(3)] == [b"/3", b"/4", b"/5"]
+
+
+def test_a_later_answer_that_is_an_error_is_the_answer_and_the_connection_goes_on() -> None:
+    waiting: list[Later] = []
+
+    def handle(request: Request) -> Later:
+        waiting.append(Later())
+        return waiting[-1]
+
+    async def give(*outcomes: Outcome) -> None:
+        for later, outcome in zip(waiting, outcomes, strict=True):
+            later.give(outcome)
+
+    with Running(handle) as server, server.connect() as client:
+        client.send(get("/") * 3)
+        until(lambda: len(waiting) == 3)
+        server.call(give(Refusal(409, "no"), RuntimeError("secret"), Response(200, b"yes")))
+        replies = [client.reply() for _ in range(3)]
+        assert [reply.status for reply in replies] == [409, 500, 200]
+        assert b"secret" not in replies[1].body
+
+
+def test_a_large_answer_among_small_ones_keeps_its_place() -> None:
+    waiting: list[Later] = []
+    large = bytes(range(256)) * 1000
+
+    def handle(request: Request) -> Later:
+        waiting.append(Later())
+        return waiting[-1]
+
+    async def give() -> None:
+        for n, later in enumerate(waiting):
+            later.give(Response(200, large if n == 1 else (b"a", b"b") if n == 3 else b"%d" % n))
+
+    with Running(handle) as server, server.connect() as client:
+        client.send(get("/") * 5)
+        until(lambda: len(waiting) == 5)
+        server.call(give())
+        assert [client.reply().body for _ in range(5)] == [b"0", large, b"2", b"ab", b"4"]
+
+
+def test_a_client_that_went_away_gets_nothing_and_hurts_nobody() -> None:
+    waiting: list[Later] = []
+
+    def handle(request: Request) -> Later:
+        waiting.append(Later())
+        return waiting[-1]
+
+    async def give() -> None:
+        for later in waiting:
+            later.give(Response(200, b"late"))
+
+    with Running(handle) as server:
+        with server.connect() as client:
+            client.send(get("/") * 3)
+            until(lambda: len(waiting) == 3)
+        until(lambda: server.listener.connections == 0)
+        server.call(give())
+        waiting.clear()
+        with server.connect() as client:
+            client.send(get("/"))
+            until(lambda: len(waiting) == 1)
+            server.call(give())
+            assert client.reply().body == b"late"
+
+
+def test_an_answer_that_is_awaited_comes_from_whoever_gives_it() -> None:
+    async def both() -> list[object]:
+        early, late = Later(), Later()
+        early.give(Response(200, b"early"))
+        task = asyncio.ensure_future(_awaited(late))
+        await asyncio.sleep(0)
+        late.give(ValueError("why"))
+        return [(await early).body, await task]
+
+    assert asyncio.run(both()) == [b"early", "why"]
+
+
+async def _awaited(later: Later) -> str:
+    try:
+        await later
+    except ValueError as error:
+        return str(error)
+    return "nothing"
 
 
 @pytest.mark.parametrize("kind", ["at once", "later", "cancelled", "no answer"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import ipc
 
 from cordwood.errors import Refused
-from cordwood.record import FULL, TIME, widen
+from cordwood.record import FULL, TIME, Resting, decode_parts, encode, widen
 from cordwood.wire import arrow
 from cordwood.wire.intake import Limits, TooLarge
 from cordwood.wire.metadata import check_schema_head, decoded_bytes
@@ -259,3 +259,61 @@ def test_a_stream_out_without_messages_is_whole() -> None:
 def test_what_comes_out_without_its_numbers_goes_in_again() -> None:
     out = arrow.out_batch(Run(read(stream(sample())).batch, 3, 7))
     assert read(stream(out.select(FULL.names))).batch.equals(read(stream(sample())).batch)
+
+
+def at_rest(rows: int, *, key: bool = True, headers: bool = False, nulls: bool = False) -> Any:
+    """Return a batch whose columns have the order and the types in which messages rest."""
+    columns = {"timestamp": pa.array(range(1, rows + 1), TIME)}
+    if key:
+        columns["key"] = pa.array([None if nulls or n % 3 == 1 else b"k%d" % n for n in range(rows)], pa.binary())
+    columns["value"] = pa.array([None if n % 5 == 4 else b"v" * n for n in range(rows)], pa.binary())
+    if headers:
+        columns["headers"] = pa.array([[("a", b"%d" % n)] for n in range(rows)], MAP)
+    return pa.record_batch(list(columns.values()), schema=pa.schema([FULL.field(name) for name in columns]))
+
+
+@given(st.integers(1, 50), st.booleans(), st.booleans())
+def test_a_batch_in_the_schema_at_rest_is_stored_as_it_came(rows: int, key: bool, headers: bool) -> None:
+    batch = at_rest(rows, key=key and rows > 1, headers=headers)
+    body = stream(batch)
+    found = read(body)
+    assert found.resting is not None
+    assert bytes(found.resting.body) in body, "not a copy in other words"
+    resting = Resting(found.resting.head, found.resting.body)  # what is read when it is no longer in memory
+    assert resting.batch.equals(found.batch)
+    assert found.batch.equals(batch)
+
+
+@pytest.mark.parametrize(
+    ("why", "body"),
+    [
+        ("a column without anything in it is left out", stream(at_rest(3, nulls=True))),
+        ("compressed", stream(at_rest(3), compression="zstd")),
+        ("another order", stream(at_rest(3).select(["value", "key", "timestamp"]))),
+        ("two batches", stream(at_rest(3), at_rest(2))),
+        ("another type", stream(at_rest(3).set_column(2, "value", pa.array(["a", "b", "c"])))),
+        ("times that are to be filled in", stream(pa.record_batch({"value": pa.array([b"a"], pa.binary())}))),
+        ("partitions", stream(at_rest(3).append_column("partition", pa.array([0, 0, 0], pa.int32())))),
+    ],
+)
+def test_every_other_batch_is_written_anew_and_says_the_same(why: str, body: bytes) -> None:
+    found = read(body)
+    assert found.resting is None, why
+    sent = ipc.open_stream(body).read_all()["value"].cast(pa.binary())
+    assert found.batch.column("value").to_pylist() == sent.to_pylist()
+    assert decode_parts(*encode(found.batch)).column("value").to_pylist() == sent.to_pylist()
+
+
+def test_a_null_timestamp_in_the_schema_at_rest_is_filled_in() -> None:
+    schema = pa.schema([pa.field("timestamp", TIME), pa.field("value", pa.binary())])
+    batch = pa.record_batch([pa.array([1, None], TIME), pa.array([b"a", b"b"], pa.binary())], schema=schema)
+    found = arrow.read(stream(batch), 7, LIMITS).records
+    assert found.resting is None
+    assert found.batch.column("timestamp").cast(pa.int64()).to_pylist() == [1, 7_000]
+
+
+@pytest.mark.parametrize("time_us", [-1, 253_402_300_800_000_000])
+def test_a_time_that_no_calendar_has_is_refused_in_the_schema_at_rest_too(time_us: int) -> None:
+    batch = at_rest(2).set_column(0, FULL.field("timestamp"), pa.array([1, time_us], TIME))
+    with pytest.raises(Refused, match="message 1 has a timestamp"):
+        read(stream(batch))
