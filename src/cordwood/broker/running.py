@@ -22,7 +22,7 @@ from cordwood.broker.losses import with_losses
 from cordwood.broker.memory import MemoryLog
 from cordwood.broker.rounds import Rounds
 from cordwood.broker.state import State
-from cordwood.broker.tiering import Tiering
+from cordwood.broker.tiering import Tiering, Trouble
 from cordwood.errors import Conflict, CordwoodError, Damage, Damaged, Preparing, Unavailable
 from cordwood.journal.committer import Committer, SyncMode
 from cordwood.journal.journal import Journal
@@ -70,6 +70,8 @@ class Running:
         self._journal: Journal | None = None
         self._log: MemoryLog | None = None
         self.tiering: Tiering | None = None
+        self._tier_trouble: Trouble | None = None  # of a store that is waited for
+        self._tier_failures = 0
         self._clock = clock
         self._random = random
         self._waiting_for_tier: asyncio.Task[None] | None = None
@@ -152,6 +154,8 @@ class Running:
     def use_tier_later(self, objects: Objects, claims: Claims, owner: str, error: StoreUnavailable) -> None:
         """Go on without the store until it can be used: for a journal that had it, where no other can take it."""
         log.warning("history waits in the journal: %s", error)
+        self._tier_trouble = Trouble(str(error), self._clock.now_ms())
+        self._tier_failures = 1
         self._waiting_for_tier = asyncio.ensure_future(self._use_tier_later(objects, claims, owner))
 
     async def _use_tier_later(self, objects: Objects, claims: Claims, owner: str) -> None:
@@ -159,12 +163,26 @@ class Running:
             await asyncio.sleep(AGAIN_S)
             try:
                 await self.use_tier(objects, claims, owner)
+                self._tier_trouble = None
                 return
             except Conflict as error:
                 self.lose_claim(Unavailable(str(error)))
                 return
             except (CordwoodError, OSError) as error:
                 log.info("the store cannot be used yet: %s", error)
+                assert self._tier_trouble is not None, "it is waited for"
+                self._tier_trouble = self._tier_trouble._replace(error=str(error))
+                self._tier_failures += 1
+
+    @property
+    def tier_trouble(self) -> Trouble | None:
+        """Why the store cannot be used, None while it can, or there is none."""
+        return self._tier_trouble if self.tiering is None else self.tiering.trouble
+
+    @property
+    def tier_failures(self) -> int:
+        """How often the store was not there for what was to be done."""
+        return self._tier_failures + (0 if self.tiering is None else self.tiering.failures)
 
     async def _take(self, claims: Claims, objects: Objects, owner: str) -> Claim:
         taking = self._loop.run_in_executor(None, claims.take, owner)

@@ -13,7 +13,7 @@ import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from cordwood.broker.fetching import Fetching, told
 from cordwood.broker.history import Wanted
@@ -28,7 +28,7 @@ from cordwood.settings import Settings
 from cordwood.tier.catalogue import ListedCatalogue
 from cordwood.tier.claim import Claim, ClaimLost
 from cordwood.tier.descriptor import Descriptor, parse, replaces
-from cordwood.tier.ship import accept
+from cordwood.tier.ship import NotAsPut, accept
 
 log = logging.getLogger("cordwood.tier")
 
@@ -38,6 +38,13 @@ FETCHERS = 2
 REPLACED_KEPT_MS = 3_600_000  # objects that were replaced stay for those who are reading them
 CLOSE_S = 5.0  # for the last snapshot
 T = TypeVar("T")
+
+
+class Trouble(NamedTuple):
+    """Why the store cannot be used, and since when."""
+
+    error: str
+    since_ms: int
 
 
 class Owner(Protocol):
@@ -70,8 +77,7 @@ class Tiering:
     ):
         self.objects = objects
         self.claim = claim
-        self.trouble: str | None = None  # why the store cannot be used, while it cannot
-        self.trouble_since_ms = 0
+        self.trouble: Trouble | None = None
         self.failures = 0
         self._ledger = ledger
         self._shipping = shipping
@@ -136,9 +142,9 @@ class Tiering:
                 return
             except (StoreUnavailable, OSError) as error:
                 if self.trouble is None:
-                    self.trouble_since_ms = self._clock.now_ms()
+                    self.trouble = Trouble("", self._clock.now_ms())
                     log.warning("history waits in the journal: %s", error)
-                self.trouble = str(error)
+                self.trouble = self.trouble._replace(error=str(error))
                 self.failures += 1
                 wait_s = min(LONGEST_WAIT_S, max(1.0, 2 * wait_s))
             except CordwoodError as error:  # the journal only reads, or has no room
@@ -206,9 +212,14 @@ class Tiering:
             raise Conflict(f"{name} lay there for so long that it is being deleted; put it again")
         self._rounds.spared.add(name)
         try:
-            shipped = await self._loop.run_in_executor(
-                self._fetchers, accept, self.objects, self.claim.catalogue, new
-            )
+            try:
+                shipped = await self._loop.run_in_executor(
+                    self._fetchers, accept, self.objects, self.claim.catalogue, new
+                )
+            except NotAsPut:
+                raise Conflict(
+                    f"{name} is not in the store, or not as its name says; put it, and then replace"
+                ) from None
             if not self._replaced(topic_name, number, names, new):  # meanwhile retention may have come
                 keep_until_ms = self._clock.now_ms() + REPLACED_KEPT_MS
                 self._ledger.write([stored(shipped, keep_until_ms)], reserve=True)

@@ -44,11 +44,11 @@ def healthz(desk: Desk, request: Request) -> Response:
     failure = desk.broker.failure
     if failure is not None:
         return refused(failure, status="failed")
-    tiering = desk.running.tiering
-    if tiering is None or tiering.trouble is None:
+    trouble = desk.running.tier_trouble
+    if trouble is None:
         return as_json(Health("ok"))
     backlog = desk.broker.shipping.backlog_bytes
-    return as_json(Health("ok", TierHealth("unavailable", tiering.trouble_since_ms, tiering.trouble, backlog)))
+    return as_json(Health("ok", TierHealth("unavailable", trouble.since_ms, trouble.error, backlog)))
 
 
 def version(desk: Desk, request: Request) -> Response:

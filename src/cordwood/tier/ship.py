@@ -44,6 +44,10 @@ class Shipped(NamedTuple):
     group_rows: int
 
 
+class NotAsPut(StoreUnavailable):
+    """The store does not have what was put, or has something else."""
+
+
 def ship(objects: Objects, catalogue: Catalogue, freight: Freight, rows: Iterable[Rows]) -> Shipped:
     """Put messages into the store, and make sure that they are there. Raises StoreUnavailable or ClaimLost."""
     data = parquet.write(rows)
@@ -77,12 +81,13 @@ def _end(descriptor: Descriptor) -> int:
 def accept(objects: Objects, catalogue: Catalogue, found: Descriptor) -> Shipped:
     """Return an object that was put, if it is there as it should be, and make it count.
 
-    Raises Refused when its row groups are not as many rows each: then nobody could tell which message is in which.
+    Raises `NotAsPut`. Raises Refused when its row groups are not as many rows each: then nobody could tell which
+    message is in which.
     """
     damage = verify(objects, found)
     if damage is not None:
         objects.delete([found.name])
-        raise StoreUnavailable(objects.url, f"what was put did not come back: {damage}")
+        raise NotAsPut(objects.url, f"what was put did not come back: {damage.reason}: {found.name}")
     groups = contents.fetch(objects, found).groups
     rows = groups[0].rows
     if any(group.rows != rows for group in groups[:-1]) or groups[-1].rows > rows:
