@@ -42,9 +42,15 @@ def parse(text: str) -> Samples:
             assert found[key] >= 0
     for name, kind in kinds.items():
         if kind == "histogram":
-            buckets = [value for (n, _), value in found.items() if n == f"{name}_bucket"]
-            assert buckets == sorted(buckets)
-            assert found[(f"{name}_bucket", (("le", "+Inf"),))] == found[(f"{name}_count", ())] == buckets[-1]
+            for whose in {labels for n, labels in found if n == f"{name}_count"}:
+                buckets = [
+                    value
+                    for (n, labels), value in found.items()
+                    if n == f"{name}_bucket" and tuple(one for one in labels if one[0] != "le") == whose
+                ]
+                assert buckets == sorted(buckets)
+                last = (f"{name}_bucket", tuple(sorted((*whose, ("le", "+Inf")))))
+                assert found[last] == found[(f"{name}_count", whose)] == buckets[-1]
     return found
 
 
@@ -78,6 +84,8 @@ def test_messages_move_the_metrics(server: Serving) -> None:
     server.lease(wait_ms=60_000)
     found = metrics(server)
     assert of(found, "cordwood_messages_acked_total", **group) == 1
+    assert of(found, "cordwood_ack_delay_seconds_count", **group) == 1
+    assert server.get("/v1/groups/clicks/mailer").json["ack_delay"]["count"] == 1
     assert of(found, "cordwood_messages_nacked_total", **group) == 1
     assert of(found, "cordwood_messages_redelivered_total", **group) == 1
     assert of(found, "cordwood_lag", **group, partition="1") == 1

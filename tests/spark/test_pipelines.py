@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from cordwood.spark.pipelines.compact import Small, compact, runs
+from cordwood.client.client import Client
+from cordwood.errors import Conflict
+from cordwood.spark.pipelines.compact import Small, compact, counted, runs
 from cordwood.spark.pipelines.scrub import gaps, page, scrub
 from cordwood.tier.descriptor import Descriptor
 from tests.spark.conftest import Kept
@@ -57,6 +59,66 @@ def test_compaction_changes_no_message_and_a_second_one_finds_nothing_to_do(spar
     assert [(m.partition, m.offset, m.value) for m in kept.client.read("compacted")] == before
     assert compact(spark, kept.endpoint, "compacted").runs == 0
     assert scrub(spark, kept.endpoint, ["compacted"]).clean
+
+
+def objects(kept: Kept, topic: str) -> set[str]:
+    """Return the objects of a topic that are in the store."""
+    return {path.name for path in (kept.data / "tier" / "topics" / topic).rglob("*.parquet")}
+
+
+def test_an_object_that_was_swapped_in_is_kept_though_the_broker_says_no_the_second_time(
+    spark: Any, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiered(kept, "swapped", 40)
+    before = [(m.partition, m.offset, m.value) for m in kept.client.read("swapped")]
+    replace = Client.replace
+
+    def twice(self: Client, *asked: Any) -> Any:
+        replace(self, *asked)
+        raise Conflict("its answer was lost, and it was said again")
+
+    monkeypatch.setattr(Client, "replace", twice)
+    found = compact(spark, kept.endpoint, "swapped")
+    assert (found.passed_over, found.objects_after) == (0, 2)
+    named = {span["object"].rpartition("/")[2] for span in kept.client.spans("swapped") if span["source"] == "object"}
+    assert named <= objects(kept, "swapped")
+    assert [(m.partition, m.offset, m.value) for m in kept.client.read("swapped")] == before
+    assert scrub(spark, kept.endpoint, ["swapped"]).clean
+
+
+def test_what_later_compactions_made_of_an_object_says_that_it_counted() -> None:
+    old, new, later = (Descriptor("t", "00aa", 0, 0, 5, 1, generation, 5, 1) for generation in (0, 1, 2))
+    assert not counted(new, [old])
+    assert not counted(new, [])
+    assert counted(new, [new])
+    assert counted(new, [later])
+
+
+def test_an_object_that_was_not_swapped_in_is_deleted_again(
+    spark: Any, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiered(kept, "refused", 40)
+    before = objects(kept, "refused")
+
+    def refuse(self: Client, *asked: Any) -> Any:
+        raise Conflict("retention came first")
+
+    monkeypatch.setattr(Client, "replace", refuse)
+    found = compact(spark, kept.endpoint, "refused")
+    assert (found.runs, found.passed_over, found.objects_after) == (2, 2, found.objects_before)
+    assert objects(kept, "refused") == before
+
+
+def test_a_scrub_counts_keys_in_another_partition_than_their_own(spark: Any, kept: Kept) -> None:
+    topic = kept.topic("elsewhere", 3)
+    for partition in (0, 1, 2):
+        for key in ("user:1", "user:2", "order-123"):  # of partitions 1, 0 and 1
+            kept.client.produce(topic, "x", key=key, partition=partition)
+        kept.client.produce(topic, "has no key", partition=partition)
+    kept.tiered(topic)
+    found = scrub(spark, kept.endpoint, [topic])
+    assert (found.clean, found.messages, found.keys_elsewhere) == (True, 12, 6)
+    assert "6 keys in another partition" in page(found)
 
 
 def test_a_scrub_names_the_object_with_a_flipped_bit(spark: Any, kept: Kept) -> None:

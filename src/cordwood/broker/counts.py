@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from cordwood.broker.histogram import Histogram
+
 
 class Counts:
     """Counters that only grow. Those by topic have the topic's name as their key; by group (topic, group)."""
@@ -22,6 +24,7 @@ class Counts:
         self.dropped: Counter[tuple[str, str]] = Counter()
         self.dead_letters: Counter[tuple[str, str]] = Counter()
         self.redriven: Counter[tuple[str, str]] = Counter()
+        self.delays: dict[tuple[str, str], Histogram] = {}  # from a message's time to its ack
 
     def produced(self, topic: str, messages: int, size: int) -> None:
         """Count messages that were appended."""
@@ -37,7 +40,7 @@ class Counts:
         if group is None:
             del self.messages[topic], self.bytes[topic]
         for counter in vars(self).values():
-            if isinstance(counter, Counter):
+            if isinstance(counter, dict):
                 keys = [key for key in counter if isinstance(key, tuple) and key[0] == topic]
                 for key in keys:
                     if group is None or key[1] == group:

@@ -6,11 +6,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from cordwood.broker import names, ops, starts
+from cordwood.broker import delays, names, ops, starts
 from cordwood.broker.counts import Counts
 from cordwood.broker.crew import Crew, Poll, Subscription
 from cordwood.broker.dead import origin, revived
 from cordwood.broker.dispatch import Dispatch
+from cordwood.broker.histogram import Histogram
 from cordwood.broker.history import Away
 from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.starts import Start
@@ -47,6 +48,18 @@ class GroupPartition(Struct, frozen=True):
     done: list[tuple[int, int]]
 
 
+class AckDelay(Struct, frozen=True):
+    """How long messages took from their time to their ack, since the broker was started.
+
+    `counts` are of those up to each bound and above the one before it; the last count is of those above all.
+    """
+
+    bounds_ms: list[int]
+    counts: list[int]
+    count: int
+    sum_ms: float
+
+
 class GroupInfo(Struct, frozen=True):
     """A group as it is. `retried` counts open messages that were delivered more than once."""
 
@@ -59,6 +72,7 @@ class GroupInfo(Struct, frozen=True):
     consumers: int
     settings: dict[str, Any]
     partitions: list[GroupPartition]
+    ack_delay: AckDelay
 
 
 class GroupLine(Struct, frozen=True):
@@ -276,8 +290,13 @@ class Groups:
             for piece in ([(first, stop)] if found is None else found.done.gaps(max(first, floor), stop))
         ]
         if news:
-            self._ledger.write([ops.Done(topic_name, name, partition, news, self._clock.now_ms())], reserve=True)
+            now = self._clock.now_ms()
+            self._ledger.write([ops.Done(topic_name, name, partition, news, now)], reserve=True)
             self._counts.acked[(topic_name, name)] += before - group.open(partition, end)
+            delay = self._counts.delays.get((topic_name, name))
+            if delay is None:
+                delay = self._counts.delays[(topic_name, name)] = delays.delays()
+            delays.count(delay, topic.partitions[partition].index, ((max(a, floor), b) for a, b in news), now)
             self._dispatch.finish(crew, partition, news)
         else:
             self._ledger.check_writable()
@@ -510,4 +529,11 @@ class Groups:
             len({*crew.waiting, *crew.streams}) if crew is not None else 0,
             self._dispatch.terms(topic, group),
             found,
+            _ack_delay(self._counts.delays.get((topic.name, group.name)) or delays.delays()),
         )
+
+
+def _ack_delay(found: Histogram) -> AckDelay:
+    return AckDelay(
+        [round(bound * 1000) for bound in found.bounds], list(found.counts), found.count, found.sum * 1000
+    )

@@ -180,6 +180,17 @@ class Index:
         low, high = bisect_left(self._columns[0], first), bisect_left(self._columns[0], end)
         return max(self._columns[6][low:high], default=0)
 
+    def times(self, first: int, end: int) -> tuple["array[int]", "array[int]"]:
+        """Return how many of these messages are in each piece, and the latest timestamp of each piece."""
+        firsts, counts, latest = self._columns[0], self._columns[1], self._columns[6]
+        low = max(0, bisect_right(firsts, first) - 1)
+        high = bisect_left(firsts, end, low)
+        sizes = counts[low:high]
+        if sizes:
+            sizes[-1] = min(sizes[-1], end - firsts[high - 1])
+            sizes[0] = max(0, sizes[0] - max(0, first - firsts[low]))  # 0 where a hole is behind it
+        return sizes, latest[low:high]
+
     def put(self, tiered: Tiered) -> list[Tiered]:
         """Have the messages of an object be in it, and no longer where they were; return the objects it replaces.
 

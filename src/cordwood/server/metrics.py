@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from cordwood import __version__
 from cordwood.broker.histogram import Histogram
-from cordwood.broker.tiering import Tiering
 from cordwood.server.desk import Desk
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -87,26 +86,31 @@ def families(desk: Desk) -> Iterable[Family]:
     yield _gauge("cache_bytes", "Bytes of the newest messages held in memory.", broker.cached_bytes)
     yield _gauge("writable", "1 while the broker takes messages, 0 after a failure.", int(broker.failure is None))
     yield _gauge("start_time_seconds", "When the broker started, since 1970.", running.started_ms / 1000)
-    if running.tiering is not None:
-        yield from _tier(desk, running.tiering)
+    if running.tiering is not None or running.tier_trouble is not None:
+        yield from _tier(desk)
     yield Family("process_resident_memory_bytes", "gauge", "Resident memory.", [Sample((), _resident_bytes())])
     yield Family("cordwood_info", "gauge", "The version.", [Sample((("version", __version__),), 1)])
-    yield _histogram("sync_seconds", "Time of a group commit, until it is synced.", running.sync_seconds)
-    yield _histogram("group_frames", "Frames in a group commit.", running.group_frames)
+    yield _histogram("sync_seconds", "Time of a group commit, until it is synced.", {(): running.sync_seconds})
+    yield _histogram("group_frames", "Frames in a group commit.", {(): running.group_frames})
+    delays: dict[Labels, Histogram] = {
+        (("topic", t), ("group", g)): found for (t, g), found in sorted(counts.delays.items())
+    }
+    yield _histogram("ack_delay_seconds", "Time from a message's timestamp to its ack.", delays)
 
 
-def _tier(desk: Desk, tiering: Tiering) -> Iterable[Family]:
-    counts, history = desk.broker.counts, desk.broker.history
+def _tier(desk: Desk) -> Iterable[Family]:
+    counts, history, running = desk.broker.counts, desk.broker.history, desk.running
     yield _counter("objects_shipped", "Objects put into the tier.", [Sample((), counts.objects)])
     yield _counter("object_bytes_shipped", "Bytes of these objects.", [Sample((), counts.object_bytes)])
-    yield _counter("tier_failures", "Rounds of shipping that the store ended.", [Sample((), tiering.failures)])
+    yield _counter("tier_failures", "Rounds of shipping that the store ended.", [Sample((), running.tier_failures)])
     yield _counter("tier_fetched_bytes", "Bytes of messages read from the tier.", [Sample((), history.fetched_bytes)])
     yield _gauge(
         "tier_backlog_bytes", "Bytes in the journal that are not in the tier.", desk.broker.shipping.backlog_bytes
     )
-    yield _gauge("tier_available", "1 while the store can be used.", int(tiering.trouble is None))
+    yield _gauge("tier_available", "1 while the store can be used.", int(running.tier_trouble is None))
     yield _gauge("tier_cache_bytes", "Bytes of old messages held in memory.", history.bytes)
-    yield _gauge("epoch", "The number of this broker's claim to the store.", tiering.claim.epoch)
+    if running.tiering is not None:
+        yield _gauge("epoch", "The number of this broker's claim to the store.", running.tiering.claim.epoch)
 
 
 def written(family: Family) -> str:
@@ -134,14 +138,15 @@ def _by_topic(counted: Mapping[str, int]) -> list[Sample]:
     return [Sample((("topic", topic),), value) for topic, value in sorted(counted.items())]
 
 
-def _histogram(name: str, help_: str, histogram: Histogram) -> Family:
+def _histogram(name: str, help_: str, histograms: Mapping[Labels, Histogram]) -> Family:
     samples = []
-    total = 0
-    for bound, count in zip((*histogram.bounds, inf), tuple(histogram.counts), strict=True):
-        total += count
-        samples.append(Sample((("le", _number(bound)),), total, "_bucket"))
-    samples.append(Sample((), histogram.sum, "_sum"))
-    samples.append(Sample((), total, "_count"))  # not `count`: a thread may add a value meanwhile
+    for labels, histogram in histograms.items():
+        total = 0
+        for bound, count in zip((*histogram.bounds, inf), tuple(histogram.counts), strict=True):
+            total += count
+            samples.append(Sample((*labels, ("le", _number(bound))), total, "_bucket"))
+        samples.append(Sample(labels, histogram.sum, "_sum"))
+        samples.append(Sample(labels, total, "_count"))  # not `count`: a thread may add a value meanwhile
     return Family(f"cordwood_{name}", "histogram", help_, samples)
 
 

@@ -86,22 +86,10 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks. Where data is missing, raise or say so, as the options want it."""
         from cordwood.spark.broker import FIRST_TRIES, Broker, reaching
-        from cordwood.spark.store import store_of
 
         options = self._options
         with reaching(options.endpoint), Broker(options.endpoint, options.token, FIRST_TRIES) as broker:
-            ranges = self._narrow(broker, self._ranges(broker))
-            spans = plan.locate(ranges, broker.held(ranges))
-            tiered = any(span.object is not None for span in spans)
-            store = store_of(broker.config()) if tiered else None
-        shared = plan.tasks(
-            spans,
-            os.cpu_count() or 1,
-            stream=False,
-            least=options.min_partitions,
-            most_rows=options.max_records_per_partition,
-        )
-        return [InputPartition((task, store)) for task in shared]
+            return planned(broker, options, self._narrow(broker, self._ranges(broker)), stream=False)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of a task as Arrow batches."""
@@ -142,6 +130,23 @@ class FilteringReader(BatchReader):
 def to_arrow(schema: StructType) -> Any:
     """Return the Arrow schema of what Spark asks for."""
     return arrow_schema([(one.name, one.dataType.simpleString(), one.nullable) for one in schema.fields])
+
+
+def planned(broker: "Broker", options: ReadOptions, ranges: Sequence[Range], *, stream: bool) -> list[InputPartition]:
+    """Return the tasks that read these ranges, each with the store that its objects are in."""
+    from cordwood.spark.store import store_of
+
+    spans = plan.locate(ranges, broker.held(ranges))
+    tiered = any(span.object is not None for span in spans)
+    store = store_of(broker.config()) if tiered else None
+    shared = plan.tasks(
+        spans,
+        os.cpu_count() or 1,
+        stream=stream,
+        least=options.min_partitions,
+        most_rows=options.max_records_per_partition,
+    )
+    return [InputPartition((task, store)) for task in shared]
 
 
 def read_task(options: ReadOptions, schema: Any, want: filters.Wanted, partition: InputPartition) -> Iterator[Any]:

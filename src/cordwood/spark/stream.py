@@ -12,7 +12,6 @@ Spark commits a batch when it plans the one after it, so never the last. But a t
 ended; so the reader moves there, too.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from time import monotonic, sleep
 from typing import Any
@@ -32,8 +31,7 @@ from cordwood.spark.broker import FIRST_TRIES, TRIES, Broker, reaching
 from cordwood.spark.extent import Extent, Key, cut, judge
 from cordwood.spark.options import LATEST, Bound, ReadOptions
 from cordwood.spark.position import Position, between, resume
-from cordwood.spark.source import read_task
-from cordwood.spark.store import store_of
+from cordwood.spark.source import planned, read_task
 
 TELL_S = 600.0
 MOST_IDLE_S = 0.05  # below what a trigger takes, so that hardly anybody waits longer for it
@@ -101,17 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         broker, options = self._broker, self._options
         ranges, losses = between(begin, behind, broker.known(behind.ids))
         judge(losses, fail=options.fail_on_data_loss)
-        spans = plan.locate(ranges, broker.held(ranges))
-        tiered = any(span.object is not None for span in spans)
-        store = store_of(broker.config()) if tiered else None
-        shared = plan.tasks(
-            spans,
-            os.cpu_count() or 1,
-            stream=True,
-            least=options.min_partitions,
-            most_rows=options.max_records_per_partition,
-        )
-        return [InputPartition((task, store)) for task in shared]
+        return planned(broker, options, ranges, stream=True)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Move the named reader, if there is one, so that retention may take what is behind it."""

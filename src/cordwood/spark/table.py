@@ -56,7 +56,7 @@ def table(
         raise Refused(f"there is no column {strange[:1]!r}. Known are: {', '.join(COLUMNS)}")
     with reaching(endpoint), Broker(endpoint, token, FIRST_TRIES) as broker:
         extents = broker.topic(topic)
-        starts, ends = _cut(broker, extents, start, end)
+        starts, ends = bounds(broker, extents, start, end)
         ranges, losses = cut(extents, starts, ends)
         assert not losses, "the cut is within what is there"
         spans = plan.locate(ranges, broker.held(ranges))
@@ -137,9 +137,10 @@ def _mix(piece: Piece, other: Piece) -> bool:
     return mine.first < other.end and other.start < mine.end
 
 
-def _cut(
+def bounds(
     broker: Broker, extents: Sequence[Extent], start: Place, end: Place
 ) -> tuple[dict[Key, int], dict[Key, int]]:
+    """Return where each partition begins and ends between two places, as it is now, within what is there."""
     first, last = _bound(start, EARLIEST, extents), _bound(end, LATEST, extents)
     starts = places.begin(first, extents, broker.since(places.times(first, "starting", extents)), "latest")
     ends = places.finish(last, extents, broker.since(places.times(last, "ending", extents)))

@@ -5,7 +5,8 @@
     replace    the broker swaps them in one entry of its journal           the driver
 
 Only `replace` changes what counts. An object that was put and not swapped in, because retention or another compaction
-came first, is deleted again.
+came first, is deleted again. But "no" may also answer the second saying of a `replace` that took effect: so what the
+broker reads from, or may have read from until a later compaction, is never deleted here.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -81,10 +82,13 @@ def compact(
                 try:
                     client.replace(topic, new.partition, names, name)
                 except Conflict as error:
-                    passed_over += 1
-                    tell(f"partition {new.partition}, {new.first} to {new.end - 1}: {error}")
-                    open_objects(store).delete([name])
-                    continue
+                    now = _there(client.spans(topic, new.first, new.end), new)
+                    if name not in {one.name for one in now}:
+                        passed_over += 1
+                        tell(f"partition {new.partition}, {new.first} to {new.end - 1}: {error}")
+                        if not counted(new, now):
+                            open_objects(store).delete([name])
+                        continue
                 joined += len(names) - 1
                 messages += new.count
                 tell(f"partition {new.partition}: {len(names)} objects became one, {new.count} messages")
@@ -140,6 +144,20 @@ def join(store: str, names: Sequence[str]) -> str:
         objects.delete([new.name])
         raise Unavailable(f"what was put did not come back: {damage}")
     return new.name
+
+
+def counted(new: Descriptor, now: Iterable[Descriptor]) -> bool:
+    """Say whether an object may have been swapped in, by what is there now: itself, or what came after it.
+
+    Readers may still be in one that was replaced; the broker deletes it when they are done.
+    """
+    return any(one.generation >= new.generation for one in now)
+
+
+def _there(spans: Iterable[dict[str, object]], new: Descriptor) -> list[Descriptor]:
+    """Return the objects that hold messages of a new one's partition."""
+    found = (parse(str(span["object"])) for span in spans if span["source"] == "object")
+    return [one for one in found if one is not None and one.partition == new.partition]
 
 
 def _objects(spans: Iterable[dict[str, object]]) -> list[Small]:
