@@ -153,7 +153,7 @@ class Bench:
             yield self.compare(
                 f"{name}{about}",
                 lambda act=act: (act(self.table()) and count) or count,
-                lambda act=act: (act(theirs) and native_count) or native_count,
+                lambda act=act: (act(self.native()) and native_count) or native_count,
                 at_least(bar),
                 "cordwood.spark.table, planned anew each time; the same files by spark.read.parquet",
                 "native",
