@@ -9,10 +9,11 @@ from cordwood.errors import Full, Preparing, Refused
 from cordwood.journal.fold import Snapshot
 from cordwood.journal.limits import Limits
 from cordwood.journal.opening import open_journal
+from cordwood.journal.segments import WARM
 from cordwood.journal.survey import survey
 from cordwood.journal.verdict import judge
 from cordwood.sim.clock import SimClock
-from cordwood.sim.disk import SimDirectory
+from cordwood.sim.disk import SimDirectory, SimFile
 from tests.journal.recorder import SMALL, Counting, append, contents, disk_of, files, open_sim, ready
 
 
@@ -272,3 +273,42 @@ def test_a_frame_that_did_not_fit_is_refused_without_trying_and_a_smaller_one_is
     disk.capacity_bytes = None
     clock.pass_ms(1001)
     assert append(journal, bytes(100 * SMALL.segment_bytes)) == 1
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What the system was told of which file: to forget it, or to have it at hand."""
+    found: list[tuple[str, str]] = []
+    monkeypatch.setattr(SimFile, "cool", lambda file: found.append(("cool", file._name)))
+    monkeypatch.setattr(SimFile, "warm", lambda file: found.append(("warm", file._name)))
+    return found
+
+
+def test_the_system_need_not_hold_what_is_far_behind(told: list[tuple[str, str]]) -> None:
+    journal = ready()
+    while len(journal._segments) < WARM + 4:
+        append(journal, bytes(300))
+    journal.maintain()
+    names = [segment.name for segment in journal._segments._segments]
+    assert told == [("cool", name) for name in names[:-WARM]], "each once, the oldest first"
+    assert not journal.wants_maintenance
+    assert sum(1 for _ in journal.frames(0)) == journal.end, "all of it can be read"
+
+
+def test_a_file_that_was_forgotten_is_at_hand_before_it_is_used_again(told: list[tuple[str, str]]) -> None:
+    journal = ready()
+    while len(journal._segments) < WARM + 4:
+        append(journal, bytes(300))
+    journal.maintain()
+    told.clear()
+    journal._room._spares.ready.clear()
+    journal.release(journal.synced)
+    journal.maintain()
+    assert told
+    assert {what for what, _ in told} == {"warm"}
+    while len(journal._segments) < WARM:
+        append(journal, bytes(300))
+    journal.release(journal.synced)
+    told.clear()
+    journal.maintain()
+    assert told == [], "what is new is still at hand"

@@ -134,6 +134,7 @@ class Segment:
     places: Places
     size: int
     readers: int = 0
+    cold: bool = False  # the system was told to forget it
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from cordwood.journal.verdict import REPAIR
 from cordwood.machine.disk import Directory, File
 
 READ_BYTES = 1 << 20
+WARM = 4  # segments that stay in the system's memory, for readers that are not far behind
 
 
 class Segments:
@@ -62,6 +63,16 @@ class Segments:
                 return None
             newest = next((i for i in reversed(range(len(segments))) if segments[i].header.has_snapshot), 0)
             return segments[0] if newest > 1 else None
+
+    def cooling(self) -> Segment | None:
+        """Return a segment that the system need not hold in memory any longer: the newer ones are enough."""
+        with self._lock:
+            at = len(self._segments) - 1 - WARM
+            if at < 0 or self._segments[at].cold:
+                return None
+            while at > 0 and not self._segments[at - 1].cold:
+                at -= 1
+            return self._segments[at]
 
     def take(self, released: int) -> Segment | None:
         """Take the oldest segment out, if it may go; nobody reads it any more."""

@@ -77,10 +77,15 @@ class Spares:
         self._directory.rename(old, unfinished)
         return unfinished
 
-    def recycle(self, unfinished: str, size: int) -> Spare:
-        """Turn a retired segment into a prepared file of at least `size` bytes."""
+    def recycle(self, unfinished: str, size: int, *, cold: bool = False) -> Spare:
+        """Turn a retired segment into a prepared file of at least `size` bytes.
+
+        A `cold` one is not in memory; each small write to it would wait for the disk.
+        """
         file = self._directory.open(unfinished)
         try:
+            if cold:
+                file.warm()
             have = file.size()
             if have < size:
                 lengthen(file, have, size)

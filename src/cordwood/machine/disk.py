@@ -46,6 +46,12 @@ class File(Protocol):
     def sync(self) -> None:
         """Make all that was written to this file survive a power cut."""
 
+    def cool(self) -> None:
+        """Let the system give up the memory in which it holds what is synced of this file."""
+
+    def warm(self) -> None:
+        """Have the system read the file into memory, soon."""
+
     def close(self) -> None:
         """Let go of the file. It syncs nothing."""
 
@@ -150,6 +156,12 @@ class RealFile:
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
+
+    def cool(self) -> None:
+        os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def warm(self) -> None:
+        os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -157,6 +157,12 @@ class SimFile:
         # The kernel took the pages of the failed sync for clean: what they held is not on the disk.
         inode.limbo.clear()
 
+    def cool(self) -> None:
+        """Nothing is told from memory here."""
+
+    def warm(self) -> None:
+        """The same."""
+
     def close(self) -> None:
         pass
 
