@@ -39,7 +39,7 @@ class Effort:
 
     history_bytes: int = 1 << 30
     hot_bytes: int = 256 << 20
-    sink_rows: int = 200_000
+    sink_rows: int = 500_000
     rounds: int = 3
     triggers: int = 30
 

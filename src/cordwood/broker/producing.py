@@ -87,7 +87,8 @@ class Producing:
         if found is not None:
             return found
         if not self._settings.auto_create_topics:
-            raise NotFound(f"there is no topic {name[:250]!r}; create it first (POST /v1/topics)")
+            how = "POST /v1/topics, or cordwood topic create"
+            raise NotFound(f"there is no topic {name[:250]!r}; create it first ({how})")
         return self._make_topic(names.check_topic(name), None, TopicTerms())
 
     # One by one
