@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cordwood import Consumer
+from cordwood import Consumer, Producer
 from cordwood.client.client import Client
 from cordwood.client.inbox import FEW, SLOW_S, Appetite
 from cordwood.client.message import only, read_only
@@ -109,6 +109,21 @@ def test_batches_are_acknowledged_together(endpoint: str, client: Client, topic:
         consumer.flush()
     assert rows == list(range(5_000))
     assert floor(client, topic) == 5_000
+
+
+def test_more_may_wait_here_than_the_broker_gives_at_once(endpoint: str, client: Client, topic: str) -> None:
+    client.set_group(topic, "g", max_in_flight=1_000_000)
+    with Producer(endpoint, topic) as producer:
+        for _ in range(20):
+            producer.send_table({"value": ["x"] * 10_000})
+    found = 0
+    with Consumer(
+        endpoint, topic, "g", prefetch=1_000_000, prefetch_bytes=1 << 30, idle_timeout_ms=2_000
+    ) as consumer:
+        for batch in consumer.batches():
+            found += len(batch)
+            batch.ack()
+    assert found == 200_000
 
 
 def test_receive_returns_what_is_there_or_nothing_in_time(endpoint: str, client: Client, topic: str) -> None:

@@ -37,6 +37,7 @@ log = logging.getLogger("cordwood.client")
 
 SMALL_ROWS = 256  # batches of fewer rows are joined; a larger one is worth more than the copy
 LEASE_BYTES = 4 << 20  # one answer at most: some are on their way while others are made, and memory is used again
+LEASE_MESSAGES = 100_000  # the broker takes no larger number
 DRAIN_S = 1.0  # for an answer that is under way when the consumer closes
 _BACKOFF = Backoff(0.1, 5.0)
 _encode = msgspec.json.Encoder().encode
@@ -126,7 +127,8 @@ class Leasing:
 
     def _ask(self, connection: Connection, coming: int) -> None:
         """Send a request for as many as there is room for beside so many that come."""
-        most = min(self.appetite.portion, max(1, self.appetite.wanted - self._inbox.count - coming))
+        room = max(1, self.appetite.wanted - self._inbox.count - coming)
+        most = min(self.appetite.portion, room, LEASE_MESSAGES)
         with self._settling.lock:
             self._settling.holdings.asking()
         self._asked.append(most)
