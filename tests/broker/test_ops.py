@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cordwood.broker import ops
 from cordwood.errors import OtherVersion
 from cordwood.record import TIME, assemble, decode_parts
-from tests.formats.test_golden import FACTS, TIER_FACTS
+from tests.formats.test_golden import ACROSS, FACTS, TIER_FACTS
 
 RANGES = st.lists(st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)), max_size=5)
 NAME = st.text(max_size=20)
@@ -22,7 +22,7 @@ def test_every_fact_comes_back_as_it_was() -> None:
 
 
 def test_the_golden_bytes_have_every_kind_of_fact() -> None:
-    assert {type(fact) for fact in FACTS + TIER_FACTS} == set(get_args(ops.Op))
+    assert {type(fact) for fact in [*FACTS, *TIER_FACTS, ACROSS]} == set(get_args(ops.Op))
 
 
 @given(NAME, NAME, st.integers(0, 2**31), RANGES, st.integers(0, 2**62))

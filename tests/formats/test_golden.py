@@ -136,6 +136,10 @@ TIER_FACTS: list[ops.Op] = [
 ]
 
 
+ACROSS = ops.AppendedAcross(
+    "shop/orders", 0, [ops.Piece(0, 9, 2, 0, 20, 9_000), ops.Piece(1, 7, 1, 2, 10, 9_001)], 1_020, "p", 1, [2, 0]
+)
+
 STORE_PARTS = [b"part one", b"", bytes(range(256))]
 
 
@@ -157,6 +161,7 @@ def golden() -> dict[str, bytes]:
     return {
         "broker-v1-facts.bin": bytes(ops.pack(FACTS)[0]),
         "broker-v1-facts-of-the-tier.bin": bytes(ops.pack(TIER_FACTS)[0]),
+        "broker-v1-facts-across-partitions.bin": bytes(ops.pack([ACROSS])[0]),
         "broker-v1-snapshot.bin": broker_snapshot(),
         "store-v1-snapshot.bin": states.encode(STORE_PARTS),
         "journal-v1-segment.bin": written()[segment_name(0)],

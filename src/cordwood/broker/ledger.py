@@ -127,7 +127,7 @@ class Ledger:
         self.state.apply(lsn, facts)
         self.end = lsn + 1
         for op in facts:
-            if isinstance(op, ops.Appended):
+            if isinstance(op, ops.Appended | ops.AppendedAcross):
                 topic = self.state.topics[op.topic]
                 for piece in op.pieces:
                     self._show_later(topic.name, piece.partition, topic.partitions[piece.partition])

@@ -123,7 +123,7 @@ def _look_at(
                 del ends[key]
         if isinstance(op, ops.TopicMade):
             ends.update({(op.topic, number): 0 for number in range(op.partitions)})
-        elif isinstance(op, ops.Appended):
+        elif isinstance(op, ops.Appended | ops.AppendedAcross):
             for piece in op.pieces:
                 key = (op.topic, piece.partition)
                 end = ends.get(key, piece.first)

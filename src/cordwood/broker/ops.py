@@ -60,11 +60,7 @@ class TopicDeleted(Struct, array_like=True, frozen=True, tag=3):
 
 
 class Appended(Struct, array_like=True, frozen=True, tag=4):
-    """Messages are in the log. `key_hashes` are idempotency keys: (hash, partition, offset).
-
-    `sequences` are for a numbered request over several partitions: that of each piece's first message. Without them
-    there is one piece, and its number is `number`.
-    """
+    """Messages are in the log. `key_hashes` are idempotency keys: (hash, partition, offset)."""
 
     topic: str
     payload: int
@@ -72,7 +68,6 @@ class Appended(Struct, array_like=True, frozen=True, tag=4):
     at: int
     number: Numbered | None = None
     key_hashes: list[tuple[bytes, int, int]] = []
-    sequences: list[int] = []
 
 
 class Staged(Struct, array_like=True, frozen=True, tag=5):
@@ -268,6 +263,18 @@ class StoreClaimed(Struct, array_like=True, frozen=True, tag=24):
     epoch: int
 
 
+class AppendedAcross(Struct, array_like=True, frozen=True, tag=25):
+    """Messages of a numbered producer are in the log, in several partitions; `sequences` has one for each piece."""
+
+    topic: str
+    payload: int
+    pieces: list[Piece]
+    at: int
+    producer: str
+    epoch: int
+    sequences: list[int]
+
+
 Op = (
     TopicMade
     | TopicSet
@@ -293,6 +300,7 @@ Op = (
     | TopicBuried
     | Restored
     | StoreClaimed
+    | AppendedAcross
 )
 
 _encoder = msgspec.msgpack.Encoder()

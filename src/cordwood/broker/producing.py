@@ -298,8 +298,11 @@ class Producing:
         payload, pieces, order = _grouped(topic, batch, assigned)
         numbered_keys = _numbered_keys(hashes, pieces, order)
         stored = records.resting if records.resting is not None and payload is records.batch else payload
-        sequences = [run.sequence for run in runs] if len(runs) > 1 else []
-        ledger.write([ops.Appended(name, 0, pieces, now, number, numbered_keys, sequences)], [stored])
+        fact: ops.Op = ops.Appended(name, 0, pieces, now, number, numbered_keys)
+        if number is not None and len(runs) > 1:
+            sequences = [run.sequence for run in runs]
+            fact = ops.AppendedAcross(name, 0, pieces, now, number.producer, number.epoch, sequences)
+        ledger.write([fact], [stored])
         self._counts.produced(name, batch.num_rows, sum(piece.bytes for piece in pieces))
         if qos == 0:
             ledger.reply(_nobody, None, size)  # it is pending all the same

@@ -201,6 +201,7 @@ class State:
             ops.TopicSet: self._topic_set,
             ops.TopicDeleted: self._topic_deleted,
             ops.Appended: self._appended,
+            ops.AppendedAcross: self._appended_across,
             ops.Staged: self._staged,
             ops.Published: self._published,
             ops.Forgotten: self._forgotten,
@@ -294,7 +295,7 @@ class State:
 
     # Messages
 
-    def _appended(self, lsn: int, op: ops.Appended) -> None:
+    def _append(self, lsn: int, op: ops.Appended | ops.AppendedAcross) -> Topic:
         topic = self.topics[op.topic]
         for piece in op.pieces:
             partition = topic.partitions[piece.partition]
@@ -302,14 +303,18 @@ class State:
             assert first >= partition.end, "an offset is given once"
             partition.index.append(first, count, lsn, op.payload, piece.row, piece.bytes, piece.latest_us)
             partition.end = first + count
+        return topic
+
+    def _appended_across(self, lsn: int, op: ops.AppendedAcross) -> None:
+        topic = self._append(lsn, op)
+        for piece, sequence in zip(op.pieces, op.sequences, strict=True):
+            _number(topic, piece, op.producer, op.epoch, sequence, op.at)
+
+    def _appended(self, lsn: int, op: ops.Appended) -> None:
+        topic = self._append(lsn, op)
         if op.number is not None:
-            producer, epoch = op.number.producer, op.number.epoch
-            for piece, sequence in zip(op.pieces, op.sequences or (op.number.sequence,), strict=True):
-                producers = topic.partitions[piece.partition].producers
-                before = producers.get(producer)
-                if before is None or epoch > before.epoch:
-                    before = producers[producer] = Numbers(epoch)
-                before.stored(sequence, piece.first, piece.count, op.at)
+            (piece,) = op.pieces
+            _number(topic, piece, op.number.producer, op.number.epoch, op.number.sequence, op.at)
         for key, partition_number, offset in op.key_hashes:
             topic.keys.pop(key, None)  # so that the newest are last
             topic.keys[key] = Key(partition_number, offset, op.at)
@@ -488,3 +493,12 @@ def _one_more(found: Try) -> Try:
 
 def _one_less(found: Try) -> Try:
     return Try(max(0, found.attempts - 1), found.until_ms, found.error)
+
+
+def _number(topic: Topic, piece: ops.Piece, producer: str, epoch: int, sequence: int, at: int) -> None:
+    """Note that a producer's messages, from this number on, are where the piece is."""
+    producers = topic.partitions[piece.partition].producers
+    before = producers.get(producer)
+    if before is None or epoch > before.epoch:
+        before = producers[producer] = Numbers(epoch)
+    before.stored(sequence, piece.first, piece.count, at)

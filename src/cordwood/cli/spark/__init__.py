@@ -3,13 +3,16 @@
 import click
 
 from cordwood.cli.spark.compact import compact
+from cordwood.cli.spark.land import land
+from cordwood.cli.spark.replay import replay
 from cordwood.cli.spark.scrub import scrub
+from cordwood.cli.spark.stats import stats
 
 
 @click.group()
 def spark() -> None:
-    """Run Spark over topics: compact their history, and look at every checksum of it."""
+    """Run Spark over topics: land them in tables, compact, check and replay their history, count what is in it."""
 
 
-for command in (compact, scrub):
+for command in (land, compact, scrub, replay, stats):
     spark.add_command(command)

@@ -37,7 +37,10 @@ def _claim(op: ops.Op) -> Fact:
     if isinstance(op, ops.Appended):
         number = f.Number(*msgspec.structs.astuple(op.number)) if op.number is not None else None
         keys = tuple(("", partition, offset) for _, partition, offset in op.key_hashes)
-        return f.Stored(op.topic, _pieces(op.pieces), op.at, number, keys, tuple(op.sequences))
+        return f.Stored(op.topic, _pieces(op.pieces), op.at, number, keys)
+    if isinstance(op, ops.AppendedAcross):
+        number = f.Number(op.producer, op.epoch, op.sequences[0])
+        return f.Stored(op.topic, _pieces(op.pieces), op.at, number, (), tuple(op.sequences))
     if isinstance(op, ops.Staged):
         return f.Staged(op.topic, _pieces(op.pieces), op.at, op.writer, op.batch, op.task, op.attempt)
     if isinstance(op, ops.Published):
