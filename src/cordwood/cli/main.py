@@ -14,6 +14,7 @@ from cordwood.cli.group import group
 from cordwood.cli.messages import consume, produce, read
 from cordwood.cli.serve import serve
 from cordwood.cli.spark import spark
+from cordwood.cli.spark.failure import of_spark
 from cordwood.cli.topic import topic
 from cordwood.cli.wal import wal
 from cordwood.errors import CordwoodError
@@ -51,4 +52,10 @@ def main() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         click.echo(f"cordwood: {where}{error.strerror or error}", err=True)
+        sys.exit(1)
+    except Exception as error:
+        said = of_spark(error)
+        if said is None:
+            raise
+        click.echo(f"cordwood: {said}", err=True)
         sys.exit(1)

@@ -3,6 +3,7 @@
 python -m cordwood.drills                        all of them
 python -m cordwood.drills journal-crash --seed 7 --disks 1
 python -m cordwood.drills broker-model --seed 7 --histories 1
+python -m cordwood.drills spark-sink-kill --kills 1
 """
 
 import argparse
@@ -10,11 +11,12 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from multiprocessing import Pool
 from secrets import randbits
 
-from cordwood.drills import journal_crash, journal_kill, journal_power
+from cordwood.drills import journal_crash, journal_kill, journal_power, land_kill, spark_sink_kill
 from cordwood.drills.broker_model.history import Violation, run_history
 from cordwood.drills.broker_model.tally import NAMED, Tally
 
@@ -22,6 +24,7 @@ CRASHES = 100_000
 HISTORIES = 20_000
 KILLS = 200
 POWER_CUTS = 50
+SPARK_KILLS = 10  # at each place; a driver takes ten seconds to start
 
 
 def drill_journal_crash(seed: int, disks: int | None, jobs: int) -> list[str]:
@@ -122,11 +125,44 @@ def _live(seed: int) -> Tally | str:
             gc.collect()
 
 
+def drill_spark_sink_kill(seed: int, kills: int | None, jobs: int) -> list[str]:
+    """Kill driver, broker and executors of a streaming query, 10 times at each place; return what went wrong."""
+    if _cannot_run_spark():
+        return []
+    kills = kills or SPARK_KILLS
+    report = spark_sink_kill.run(kills, tell=lambda line: print(f"  … {line}", file=sys.stderr, flush=True))
+    return report.wrong + _counted(report.kills, spark_sink_kill.POINTS, kills, report.messages)
+
+
+def drill_land_kill(seed: int, kills: int | None, jobs: int) -> list[str]:
+    """Kill a driver that lands a topic, 10 times at each step; return what went wrong."""
+    if _cannot_run_spark():
+        return []
+    kills = kills or SPARK_KILLS
+    report = land_kill.run(kills)
+    return report.wrong + _counted(report.kills, land_kill.STEPS, kills, report.messages)
+
+
+def _cannot_run_spark() -> bool:
+    reason = spark_sink_kill.reason_to_skip()
+    if reason is not None:
+        print(f"  skipped: {reason}")
+    return reason is not None
+
+
+def _counted(hits: Counter[str], places: Sequence[str], kills: int, messages: int) -> list[str]:
+    """Print how often each place was hit; return those that were not hit often enough."""
+    print(f"  {hits.total()} kills, {messages} messages: " + ", ".join(f"{place} {hits[place]}" for place in places))
+    return [f"{place!r} was hit {hits[place]} times, not {kills}" for place in places if hits[place] != kills]
+
+
 DRILLS: dict[str, Callable[[int, int | None, int], list[str]]] = {
     "journal-crash": drill_journal_crash,
     "journal-kill": drill_journal_kill,
     "journal-power": drill_journal_power,
     "broker-model": drill_broker_model,
+    "spark-sink-kill": drill_spark_sink_kill,
+    "land-kill": drill_land_kill,
 }
 
 
@@ -134,7 +170,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m cordwood.drills", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("name", nargs="?", choices=sorted(DRILLS), help="one drill (default: all)")
     parser.add_argument("--seed", type=int, default=None, help="the first seed (default: drawn, and printed)")
-    parser.add_argument("--disks", "--histories", type=int, default=None, help="how many disks, kills or histories")
+    parser.add_argument(
+        "--disks", "--histories", "--kills", type=int, default=None, help="how many disks, kills or histories"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else randbits(40)
