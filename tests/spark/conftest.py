@@ -30,7 +30,7 @@ def spark() -> Iterator[Any]:
         skip_for_want_of("pyspark")
     from cordwood.spark import session
 
-    trouble = session.java_trouble(os.environ)
+    trouble = session.java_home(os.environ)[1]
     if trouble is not None:
         skip_for_want_of(f"Java ({trouble})")
     os.environ["PYSPARK_PYTHON"] = sys.executable
