@@ -232,6 +232,11 @@ def assemble(columns: dict[str, Column]) -> Batch:
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
+def numbers_column(kind: Any, numbers: npt.NDArray[Any]) -> Column:
+    """Return numbers as a column without nulls. `pa.array` imports pandas where it is installed."""
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
+
+
 def one_line(error: object) -> str:
     """Return what a library said as part of one sentence."""
     return " ".join(str(error).split())[:200].rstrip(".")

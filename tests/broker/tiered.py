@@ -3,10 +3,9 @@
 from random import Random
 from typing import Any
 
-from cordwood.broker import ops
 from cordwood.broker.fetching import Fetching, told
 from cordwood.broker.history import Away, Wanted
-from cordwood.broker.restoring import restored
+from cordwood.broker.joining import join
 from cordwood.broker.rounds import Durable, Rounds, Steps
 from cordwood.errors import CordwoodError
 from cordwood.sim.disk import SimDirectory
@@ -39,13 +38,11 @@ class Tiered(Harness):
         self.wanted: list[Wanted] = []
         self.ledger.history.ask = self.wanted.append
         self._fetching = Fetching(self.objects)
-        if not self.ledger.state.store:
-            found = restored(self.objects, self.catalogue)
-            self.ledger.write([*([found] if found is not None else []), ops.StoreClaimed("s", epoch)], reserve=True)
-            self.sync()
-            for topic in self.ledger.state.topics.values():
-                for partition in topic.partitions:
-                    partition.shown = partition.end
+        new = not self.ledger.state.store
+        self.ledger.write(self.go_through(join(self.ledger, self.objects, self.catalogue, epoch, "s")), reserve=True)
+        self.sync()
+        if new:
+            self.ledger.show_all()
         self.go_through(self.rounds.put_snapshot())
 
     def go_through(self, steps: Steps[Any]) -> Any:

@@ -37,6 +37,21 @@ def test_bytes_come_back_from_where_they_were_put(tmp_path: Path) -> None:
     directory.close()
 
 
+def test_a_file_that_was_given_up_reads_the_same(tmp_path: Path) -> None:
+    directory = RealDirectory(tmp_path)
+    file = directory.open("f", create=True)
+    written = os.urandom(1 << 20)
+    write_all(file, [written], 0)
+    file.sync()
+    file.cool()
+    buffer = bytearray(len(written))
+    assert file.read_into(memoryview(buffer), 0) == len(written)
+    assert buffer == written
+    file.warm()
+    file.close()
+    directory.close()
+
+
 def test_more_buffers_than_one_call_takes_are_all_written(tmp_path: Path) -> None:
     file = RealDirectory(tmp_path).open("f", create=True)
     buffers = [bytes([number % 256]) * 3 for number in range(5000)]

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from cordwood.broker import ops
 from cordwood.broker.numbers import Numbers
 from cordwood.broker.state import Partition, Topic
 from cordwood.errors import Conflict, Refused
+from cordwood.record import Batch, Records
 
 
 class Run(NamedTuple):
@@ -24,6 +26,29 @@ class Run(NamedTuple):
     length: int
 
 
+class Fresh(NamedTuple):
+    """What of a request is new: rows, their partitions, their numbers; and where the others are."""
+
+    batch: Batch
+    assigned: npt.NDArray[np.int32] | int
+    runs: list[Run]
+    again: list[tuple[int, int | None, int]]
+
+
+def fresh(topic: Topic, number: ops.Numbered, records: Records, assigned: npt.NDArray[np.int32] | int) -> Fresh:
+    """Return what of a numbered request is to be stored; refuse all of it where numbers do not fit."""
+    runs = runs_of(assigned, number.sequence, records.sequences, len(records))
+    found = repeats(topic, number, runs)
+    if not found:
+        return Fresh(records.batch, assigned, runs, [])
+    again = [(run.partition, found[run.partition], run.length) for run in runs if run.partition in found]
+    runs = [run for run in runs if run.partition not in found]
+    if not runs or isinstance(assigned, int):
+        return Fresh(records.batch.slice(0, 0), assigned, [], again)
+    new = ~np.isin(assigned, list(found))
+    return Fresh(records.batch.filter(pa.array(new)), assigned[new], runs, again)
+
+
 def runs_of(
     assigned: npt.NDArray[np.int32] | int, sequence: int, sequences: npt.NDArray[np.int64] | None, count: int
 ) -> list[Run]:
@@ -31,11 +56,12 @@ def runs_of(
 
     `sequence` is that of the first message where not every one has its own: then all are in one partition.
     """
-    each = np.full(count, assigned, np.int32) if isinstance(assigned, int) else assigned
     if sequences is None:
-        if (each != each[0]).any():
+        first_place = assigned if isinstance(assigned, int) else int(assigned[0])
+        if not isinstance(assigned, int) and (assigned != first_place).any():
             raise Refused("a request with one sequence has one partition; name it, or number every message")
-        return [Run(int(each[0]), sequence, count)]
+        return [Run(first_place, sequence, count)]
+    each = np.full(count, assigned, np.int32) if isinstance(assigned, int) else assigned
     order = np.argsort(each, kind="stable")
     sequences = sequences[order]
     numbers, starts, counts = np.unique(each[order], return_index=True, return_counts=True)

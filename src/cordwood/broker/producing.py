@@ -18,19 +18,18 @@ from msgspec import structs
 
 from cordwood import partition as partitions
 from cordwood.broker import names, ops
+from cordwood.broker.buffers import judge_of
 from cordwood.broker.counts import Counts
 from cordwood.broker.ledger import Ledger, Then
-from cordwood.broker.numbered import Run, repeats, runs_of
-from cordwood.broker.state import Group, Key, Topic
-from cordwood.broker.terms import TopicTerms, value_of
+from cordwood.broker.numbered import Run, fresh
+from cordwood.broker.state import Key, Topic
+from cordwood.broker.terms import TopicTerms
 from cordwood.compose import compose
 from cordwood.errors import CordwoodError, Limited, NotFound, Refused
 from cordwood.machine.clock import Clock
 from cordwood.record import Batch, Records, Resting, sizes, summary, times_us
 from cordwood.settings import Settings
 from cordwood.wire.message import Message, gathered, plain
-
-BUFFER_RETRY_MS = 1_000
 
 
 class Sent(NamedTuple):
@@ -179,7 +178,7 @@ class Producing:
             return
         records = gathered([message for message, _, _ in waiting], now)
         assigned = self._assign(topic, records, each=True)
-        room = self._room(topic)
+        room = judge_of(topic, self._settings, self._clock.now_ms())
         if room is not None:
             kept = []
             each = sizes(records.batch)
@@ -218,7 +217,9 @@ class Producing:
         replies: list[tuple[Then, Sent | CordwoodError, int]],
     ) -> bool:
         """Do the same for a few messages of keys and values only, all for one partition; False for any other."""
-        if (len(waiting) > 1 and len(topic.partitions) > 1) or self._room(topic) is not None:
+        if (len(waiting) > 1 and len(topic.partitions) > 1) or judge_of(
+            topic, self._settings, self._clock.now_ms()
+        ) is not None:
             return False
         found = plain([message for message, _, _ in waiting])
         if found is None:
@@ -261,32 +262,22 @@ class Producing:
         again: list[tuple[int, int | None, int]] = []
         duplicates = 0
         if number is not None:
-            runs = runs_of(assigned, number.sequence, records.sequences, count)
-            repeated = repeats(topic, number, runs)
-            again = [
-                (run.partition, repeated[run.partition], run.length) for run in runs if run.partition in repeated
-            ]
+            batch, assigned, runs, again = fresh(topic, number, records, assigned)
             duplicates = sum(run[2] for run in again)
-            self._counts.duplicates += duplicates
-            if duplicates == count:
-                ledger.reply(then, Produced(name, again, count, count, frozenset(repeated)))
+            if not runs:
+                self._counts.duplicates += duplicates
+                ledger.reply(then, Produced(name, again, count, count, frozenset(run[0] for run in again)))
                 return
-            if repeated:
-                assert not isinstance(assigned, int), "of one partition all is new, or nothing"
-                new = ~np.isin(assigned, list(repeated))
-                batch, assigned = batch.filter(pa.array(new)), assigned[new]
-                runs = [run for run in runs if run.partition not in repeated]
-            number = structs.replace(number, sequence=runs[0].sequence)
         hashes: list[tuple[bytes, int, int]] = []
         known: list[Key] = []
         if keys is not None:
             batch, assigned, hashes, known = _without_repeats(topic, batch, assigned, keys)
             duplicates = len(known)
-            self._counts.duplicates += duplicates
             if not batch.num_rows:
+                self._counts.duplicates += duplicates
                 ledger.reply(then, Produced(name, _where(known), count, duplicates))
                 return
-        room = self._room(topic)
+        room = judge_of(topic, self._settings, self._clock.now_ms())
         if room is not None:
             each = np.full(batch.num_rows, assigned, np.int32) if isinstance(assigned, int) else assigned
             for place, rows in zip(*np.unique(each, return_counts=True), strict=True):
@@ -298,11 +289,15 @@ class Producing:
         payload, pieces, order = _grouped(topic, batch, assigned)
         numbered_keys = _numbered_keys(hashes, pieces, order)
         stored = records.resting if records.resting is not None and payload is records.batch else payload
-        fact: ops.Op = ops.Appended(name, 0, pieces, now, number, numbered_keys)
         if number is not None and len(runs) > 1:
             sequences = [run.sequence for run in runs]
-            fact = ops.AppendedAcross(name, 0, pieces, now, number.producer, number.epoch, sequences)
+            fact: ops.Op = ops.AppendedAcross(name, 0, pieces, now, number.producer, number.epoch, sequences)
+        else:
+            if number is not None and records.sequences is not None:
+                number = structs.replace(number, sequence=runs[0].sequence)
+            fact = ops.Appended(name, 0, pieces, now, number, numbered_keys)
         ledger.write([fact], [stored])
+        self._counts.duplicates += duplicates
         self._counts.produced(name, batch.num_rows, sum(piece.bytes for piece in pieces))
         if qos == 0:
             ledger.reply(_nobody, None, size)  # it is pending all the same
@@ -348,49 +343,9 @@ class Producing:
                 self._turns[topic.name] = (turn + many) % count
         return assigned
 
-    def _room(self, topic: Topic) -> Callable[[int, int, int], Limited | None] | None:
-        """Return a judge of how much each partition still takes, None when there is no limit at all."""
-        most = value_of(topic.terms, "max_buffered_messages", self._settings)
-        most_bytes = value_of(topic.terms, "max_buffered_bytes", self._settings)
-        if not most and not most_bytes:
-            return None
-        oldest = self._clock.now_ms() - value_of(topic.terms, "hold_max_ms", self._settings)
-        active = [group for group in topic.groups.values() if group.moved_ms >= oldest]
-        taken: dict[int, tuple[int, int]] = {}
-
-        def judge(number: int, count: int, size: int) -> Limited | None:
-            if number not in taken:
-                taken[number] = _buffered(topic, number, active)
-            messages, held = taken[number]
-            if most and messages + count > most:
-                text = f"partition {number} of {topic.name} has {messages} messages that are not done, at most {most}"
-                return Limited(text, "partition_buffer_full", BUFFER_RETRY_MS)
-            if most_bytes and held + size > most_bytes:
-                text = f"partition {number} of {topic.name} has {held} bytes that are not done, at most {most_bytes}"
-                return Limited(text, "partition_buffer_bytes_full", BUFFER_RETRY_MS)
-            taken[number] = messages + count, held + size
-            return None
-
-        return judge
-
 
 def _nobody(result: object) -> None:
     """Nobody waits for this; it only counts until it is durable."""
-
-
-def _buffered(topic: Topic, number: int, active: Sequence[Group]) -> tuple[int, int]:
-    """Return what the slowest active group has not done of a partition: messages and bytes."""
-    partition = topic.partitions[number]
-    if not topic.groups:
-        return partition.messages, partition.bytes
-    most = most_bytes = 0
-    for group in active:
-        waiting = group.open(number, partition.end)
-        floor = group.floor(number)
-        above = partition.index.total_bytes - partition.index.bytes_before(floor)
-        share = waiting / (partition.end - floor) if partition.end > floor else 0.0
-        most, most_bytes = max(most, waiting), max(most_bytes, int(above * share))
-    return most, most_bytes
 
 
 def key_hash(key: str) -> bytes:

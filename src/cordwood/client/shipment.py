@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from cordwood.client.lane import Lane
 from cordwood.client.parcel import Parcel
+from cordwood.record import numbers_column
 from cordwood.wire.pieces import stream_pieces
 
 MOST_ROWS = 100_000  # what the broker takes
@@ -60,7 +61,7 @@ class Shipment:
         # How far the numbers of a parcel are ahead of its rows
         ahead = np.array([parcel.sequence for parcel in parcels]) - (ends - counts)
         sequences = np.arange(ends[-1]) + np.repeat(ahead, counts)
-        columns = [*batch.columns, _column(pa.int32(), places), _column(pa.int64(), sequences)]
+        columns = [*batch.columns, numbers_column(pa.int32(), places), numbers_column(pa.int64(), sequences)]
         schema = batch.schema.append(pa.field("partition", pa.int32())).append(pa.field("sequence", pa.int64()))
         self.pieces = stream_pieces(schema, (pa.RecordBatch.from_arrays(columns, schema=schema),))
         self.size = sum(map(len, self.pieces))
@@ -73,7 +74,3 @@ class Shipment:
         if len(self.parts) > 1:
             return f"&epoch={parcel.epoch}"
         return f"&partition={parcel.partition}&epoch={parcel.epoch}&sequence={parcel.sequence}"
-
-
-def _column(kind: Any, numbers: Any) -> Any:
-    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)

@@ -55,15 +55,15 @@ class Wire:
         """When the next answer is overdue."""
         return self._since + self._timeout_s
 
-    def send(self, now: float) -> bool:
-        """Send what the lanes have ready; return whether anything was. Raises OSError, after which `fail` it."""
+    def send(self, now: float) -> None:
+        """Send what the lanes have ready. Raises OSError, after which `fail` it."""
         if now < self.not_before:
-            return False
+            return
         for lane in [lane for lane in self.loaded if not lane.queue]:
             del self.loaded[lane]
         chosen = self._choose([lane for lane in self.loaded if lane.not_before <= now])
         if not chosen:
-            return False
+            return
         if not self._under_way:
             self._since = now
         self._under_way += chosen
@@ -75,7 +75,6 @@ class Wire:
             pieces.append(connection.head("POST", self._target + shipment.numbers, shipment.size, ARROW))
             pieces += shipment.pieces
         connection.send(pieces)
-        return True
 
     def _choose(self, lanes: list[Lane]) -> list[Shipment]:
         """Put the lanes' next parcels under way, each lane's in turn, as far as the window goes."""

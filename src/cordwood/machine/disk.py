@@ -223,14 +223,15 @@ def make_directory(path: Path) -> None:
         path = path.parent
     with contextlib.suppress(PermissionError):
         # The lowest one that is there may have been made by somebody who was killed before the sync.
-        _sync_path(path.parent)
+        sync_path(path.parent)
     for new in reversed(missing):
         os.mkdir(new, 0o700)
-        _sync_path(new.parent)
+        sync_path(new.parent)
 
 
-def _sync_path(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def sync_path(path: str | Path) -> None:
+    """Make a file, or the names in a directory, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

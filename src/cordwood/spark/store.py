@@ -57,3 +57,8 @@ def say_once(text: str) -> None:
     if text not in _said:
         _said.add(text)
         log.warning("%s", text)
+
+
+def literally(path: str) -> str:
+    """Return a path in which nothing means "any file like this"."""
+    return "".join(f"\\{one}" if one in "*?[]{}\\" else one for one in path)

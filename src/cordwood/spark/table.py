@@ -22,7 +22,7 @@ from cordwood.spark.columns import COLUMNS, DEFAULT_COLUMNS, ddl
 from cordwood.spark.extent import Extent, Key, cut
 from cordwood.spark.options import EARLIEST, LATEST, Bound
 from cordwood.spark.plan import Span
-from cordwood.spark.store import is_directory, say_once, store_of
+from cordwood.spark.store import is_directory, literally, say_once, store_of
 from cordwood.tier.descriptor import Descriptor, parse, topic_prefix
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _native(
     """Return what Spark's own reader makes of some objects."""
     from pyspark.sql import functions as F
 
-    paths = [_escaped(f"{root}/{piece.descriptor.name}") for piece in pieces]
+    paths = [literally(f"{root}/{piece.descriptor.name}") for piece in pieces]
     frame = spark.read.schema(_AT_REST).option("basePath", folder).parquet(*paths)
     if not all(piece.whole for piece in pieces):
         counts = [
@@ -246,8 +246,3 @@ def _cores(spark: "SparkSession") -> int:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:  # a session without a context of its own
         return 1
-
-
-def _escaped(path: str) -> str:
-    """Return a path in which nothing means "any file like this"."""
-    return "".join(f"\\{one}" if one in "*?[]{}\\" else one for one in path)

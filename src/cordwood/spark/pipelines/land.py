@@ -36,8 +36,9 @@ from cordwood.spark.pipelines.land_landed import Landed
 from cordwood.spark.pipelines.land_ledger import Ledger, Places
 from cordwood.spark.pipelines.land_pact import Pact
 from cordwood.spark.pipelines.land_reach import check_reach
-from cordwood.spark.pipelines.land_run import At, Run, Tell, started
+from cordwood.spark.pipelines.land_run import At, Run, started
 from cordwood.spark.pipelines.land_shape import Shape
+from cordwood.spark.pipelines.progress import Tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

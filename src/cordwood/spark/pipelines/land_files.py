@@ -11,6 +11,7 @@ from posixpath import dirname
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cordwood.errors import Conflict, Locked, Refused
+from cordwood.machine.disk import sync_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +121,7 @@ class Files:
         """Make the content of these files durable."""
         if self.local:
             for path in paths:
-                _sync(local(path))
+                sync_path(local(path))
 
     def sync_names(self, paths: Iterable[str], root: str) -> None:
         """Make the names of these files durable, and of the directories that they are in, up to that of `root`."""
@@ -133,7 +134,7 @@ class Files:
                     folders.add(folder)
                     folder = dirname(folder)
             for folder in sorted(folders, reverse=True):
-                _sync(folder)
+                sync_path(folder)
 
     def lock(self, path: str) -> int | None:
         """Keep other processes out until the descriptor is closed, or this process is gone. Raises Locked.
@@ -166,16 +167,3 @@ def full(path: str) -> str:
 def local(path: str) -> str:
     """Return a URL of this computer as a path."""
     return path.removeprefix("file://")
-
-
-def literally(path: str) -> str:
-    """Return a path in which nothing means "any file like this"."""
-    return "".join(f"\\{one}" if one in "*?[]{}\\" else one for one in path)
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from threading import Event
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from cordwood import errors
@@ -17,15 +16,14 @@ from cordwood.spark.pipelines.land_pact import Pact
 from cordwood.spark.pipelines.land_plan import Plan, planned
 from cordwood.spark.pipelines.land_shape import KEPT, Shape
 from cordwood.spark.pipelines.land_staging import PACKED, stage
+from cordwood.spark.pipelines.progress import Tell, watched
 from cordwood.spark.store import is_directory, store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POLL_S = 0.2
-TELL_S = 2.0  # often enough to see that it moves
 At = Callable[[str, int], None]
-Tell = Callable[[str], None]
 
 
 class Run:
@@ -59,7 +57,6 @@ class Run:
         self._tell = tell
         self._at = at
         self._failed: BaseException | None = None
-        self._told = 0, 0
 
     def batch(self, messages: "DataFrame", number: int) -> None:
         """Land a batch; Spark calls this, and takes whatever is raised for its own."""
@@ -72,14 +69,11 @@ class Run:
     def go(self, query: Any, stop: Event) -> None:
         """Wait for the end of a query, or end it between two batches when `stop` is set."""
         try:
-            told = monotonic()
-            while not query.awaitTermination(POLL_S):
-                if stop.is_set() and not query.status["isTriggerActive"]:
-                    self._done.stopped = True
-                    break
-                if monotonic() >= told + TELL_S:
-                    told = monotonic()
-                    self._tell_tasks()
+            with watched(self.spark, self._tell):
+                while not query.awaitTermination(POLL_S):
+                    if stop.is_set() and not query.status["isTriggerActive"]:
+                        self._done.stopped = True
+                        break
         except Exception as error:  # of the query; what it was is in its text only
             raise _plain(self._failed or error) from error
         finally:
@@ -100,16 +94,6 @@ class Run:
         """Say whether Spark's own Parquet reader may read history: not where executors might lack the directory."""
         store = store_of(broker.config())
         return store is not None and (self._local or not is_directory(store))
-
-    def _tell_tasks(self) -> None:
-        """Tell how much of the running batch is done."""
-        tracker = self.spark.sparkContext.statusTracker()
-        stages = [found for one in tracker.getActiveStageIds() if (found := tracker.getStageInfo(one)) is not None]
-        if stages:
-            done, all_ = sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages)
-            if (done, all_) != self._told:
-                self._told = done, all_
-                self._tell(f"{done} of {all_} tasks")
 
     def _land(self, messages: "DataFrame", number: int) -> None:
         self._at("planned", number)

@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cordwood.errors import Unavailable
-from cordwood.spark.pipelines.land_files import literally, local
+from cordwood.spark.pipelines.land_files import local
 from cordwood.spark.pipelines.land_plan import Plan
 from cordwood.spark.pipelines.land_shape import DATE, WHOLE, Shape
+from cordwood.spark.store import literally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

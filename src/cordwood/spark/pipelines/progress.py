@@ -26,14 +26,19 @@ def watched(spark: "SparkSession", tell: Tell) -> Iterator[None]:
 
 
 def _watch(tracker: Any, tell: Tell, over: Event) -> None:
-    said = ""
+    said: str | None = None
     while tracker is not None and not over.wait(EVERY_S):
-        stages = [found for one in tracker.getActiveStageIds() if (found := tracker.getStageInfo(one)) is not None]
-        done, all_ = sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages)
-        line = f"{done} of {all_} tasks"
-        if all_ and line != said:
+        line = tasks(tracker)
+        if line is not None and line != said:
             said = line
             tell(line)
+
+
+def tasks(tracker: Any) -> str | None:
+    """Return how many of the running tasks are done, None where none runs."""
+    stages = [found for one in tracker.getActiveStageIds() if (found := tracker.getStageInfo(one)) is not None]
+    done, all_ = sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages)
+    return f"{done} of {all_} tasks" if all_ else None
 
 
 def _tracker(spark: "SparkSession") -> Any:
