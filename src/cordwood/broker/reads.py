@@ -19,7 +19,7 @@ from cordwood.record import sizes
 from cordwood.wire.run import Run, coalesce
 
 MOST_READERS = 10_000  # of one topic
-GROUPS_AHEAD = 2  # one for each thread that fetches
+GROUPS_AHEAD = 3  # the one that is being sent, and one more for each thread that fetches
 
 
 class Page(NamedTuple):
@@ -79,6 +79,7 @@ class Reads:
         partition = self._partition(topic, number)
         offset = max(offset, partition.start)
         end = min(partition.shown, offset + most)
+        self._look_ahead(partition, offset)
         runs: list[Run] = []
         for place in partition.index.places(offset, end):
             try:
@@ -97,7 +98,6 @@ class Reads:
                 return Page(coalesce(runs), place.first + rows)
             runs.append(Run(batch, number, place.first))
             most_bytes -= size
-        self._look_ahead(partition, end)
         if not runs and offset < end:  # a hole, which may be wide
             following = next(partition.index.places(end, partition.shown), None)
             end = partition.shown if following is None else following.first

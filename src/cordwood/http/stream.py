@@ -51,10 +51,10 @@ class Stream:
         self._transport: asyncio.WriteTransport | None = None
         self._chunked = True
 
-    async def send(self, piece: Body) -> None:
-        """Hand `piece` over, after waiting while the peer is too far behind. Raises Gone when it went away.
+    async def send(self, *pieces: Body) -> None:
+        """Hand pieces over together, after waiting while the peer is too far behind. Raises Gone when it went away.
 
-        It is not copied: a buffer that was sent must not be written to again.
+        They are not copied: a buffer that was sent must not be written to again.
         """
         if self._turn_bytes >= TURN_BYTES:
             self._turn_bytes = 0
@@ -63,13 +63,14 @@ class Stream:
             await self._wait(self._room.wait())
         if self.closed.is_set() or self._transport is None:
             raise Gone("the stream is closed")
-        if not piece:
+        size = sum(map(len, pieces))
+        if not size:
             return  # an empty chunk would mean the end
-        self._turn_bytes += len(piece)
+        self._turn_bytes += size
         if self._chunked:
-            self._transport.writelines((b"%x\r\n" % len(piece), piece, b"\r\n"))
+            self._transport.writelines((b"%x\r\n" % size, *pieces, b"\r\n"))
         else:
-            self._transport.write(piece)
+            self._transport.writelines(pieces)
 
     async def _wait(self, something: Awaitable[object]) -> None:
         self._waiting += 1

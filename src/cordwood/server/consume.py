@@ -139,7 +139,7 @@ async def consume(desk: Desk, request: Request) -> Response | Stream:
                 await stream.send(arrow.HEAD)
             while (runs := await tap.next()) is not None:
                 for piece in runs:
-                    await stream.send(formats.encode(kind, piece))
+                    await stream.send(*formats.encode(kind, piece))
                 more()
                 desk.running.touch()
             if kind == ARROW:

@@ -79,9 +79,9 @@ def _wanted(accept: bytes, offered: tuple[str, ...]) -> str:
     return best
 
 
-def encode(kind: str, run: Run) -> Any:
-    """Return the bytes of a run within a stream of this format."""
-    return arrow.write(run) if kind == ARROW else ndjson.write(run)
+def encode(kind: str, run: Run) -> tuple[Any, ...]:
+    """Return the bytes of a run within a stream of this format, as pieces; large ones are not copied."""
+    return tuple(map(memoryview, arrow.write(run))) if kind == ARROW else (ndjson.write(run),)
 
 
 def pieces(runs: Sequence[Run]) -> tuple[Any, ...]:

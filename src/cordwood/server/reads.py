@@ -33,7 +33,7 @@ from cordwood.wire.ndjson import Row
 from cordwood.wire.run import Run
 
 TEXT_PAGE = 1_000  # messages; to make text of them takes a millisecond or two
-ARROW_PAGE = 10_000
+ARROW_PAGE = 16_384
 MOST_JSON = 10_000
 JSON_BYTES = 8 << 20
 START_HEADER = "Cordwood-Start-Offset"  # where each partition that is read begins; an expired offset is not the one
@@ -195,7 +195,7 @@ async def _whole(cursor: Cursor, page: list[Run]) -> list[Run]:
 async def _send(stream: Stream, kind: str, cursor: Cursor, runs: list[Run]) -> None:
     while runs:
         for run in runs:
-            await stream.send(formats.encode(kind, run))
+            await stream.send(*formats.encode(kind, run))
         await asyncio.sleep(0)
         runs = await cursor.page()
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from cordwood.errors import Refused
-from cordwood.record import ARROW_ERRORS, FULL, Batch, at_rest_schema, one_line, widen
+from cordwood.record import ARROW_ERRORS, FULL, Batch, at_rest_schema, numbers_column, one_line, widen
 from cordwood.wire.intake import Limits, TooLarge, check_schema, normalise
 from cordwood.wire.metadata import check_schema_head, decoded_bytes
-from cordwood.wire.pieces import stream_pieces
+from cordwood.wire.pieces import batch_pieces, stream_pieces
 from cordwood.wire.produce import Produce
 from cordwood.wire.run import Run
 
@@ -97,9 +97,9 @@ def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch], A
         batches.append(batch)
 
 
-def write(run: Run) -> Any:
-    """Return the bytes of one run, to be sent after `HEAD` and before `END`."""
-    return out_batch(run).serialize()
+def write(run: Run) -> list[Any]:
+    """Return the bytes of one run, to be sent after `HEAD` and before `END`, as pieces."""
+    return batch_pieces(out_batch(run), len(HEAD))
 
 
 def pieces(runs: Sequence[Run]) -> list[Any]:
@@ -114,8 +114,10 @@ def out_batch(run: Run) -> Batch:
     attempts = run.attempts
     numbers = [
         _same(run.partition, rows),
-        _column(pa.int64(), offsets),
-        _same(attempts, rows) if isinstance(attempts, int) else _column(pa.int32(), np.array(attempts, np.int32)),
+        numbers_column(pa.int64(), offsets),
+        _same(attempts, rows)
+        if isinstance(attempts, int)
+        else numbers_column(pa.int32(), np.array(attempts, np.int32)),
     ]
     return pa.RecordBatch.from_arrays([*numbers, *widen(run.batch).columns], schema=OUT)
 
@@ -124,14 +126,9 @@ def _same(number: int, rows: int) -> Any:
     """Return a column with one number in every row; most are asked for again and again."""
     if rows <= _MANY:
         return _many(number).slice(0, rows)
-    return _column(pa.int32(), np.full(rows, number, np.int32))
+    return numbers_column(pa.int32(), np.full(rows, number, np.int32))
 
 
 @lru_cache(maxsize=256)
 def _many(number: int) -> Any:
-    return _column(pa.int32(), np.full(_MANY, number, np.int32))
-
-
-def _column(kind: Any, numbers: Any) -> Any:
-    """Return an array as a column without nulls. `pa.array` imports pandas where it is installed."""
-    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
+    return numbers_column(pa.int32(), np.full(_MANY, number, np.int32))

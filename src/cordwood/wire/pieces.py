@@ -48,9 +48,26 @@ def stream_pieces(schema: Any, batches: Iterable[Batch]) -> list[Any]:
     with ipc.new_stream(sink, schema) as stream:
         for batch in batches:
             stream.write_batch(batch)
+    return _joined(sink.pieces)
+
+
+def batch_pieces(batch: Batch, schema_bytes: int) -> list[Any]:
+    """Return the same of one batch within a stream, whose schema takes so many bytes and was sent before."""
+    sink = _Sink()
+    with ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+        pieces = sink.pieces.copy()  # without the end
+    at = 0
+    while schema_bytes:
+        schema_bytes -= len(pieces[at])
+        at += 1
+    return _joined(pieces[at:])
+
+
+def _joined(pieces: Iterable[Any]) -> list[Any]:
     joined: list[Any] = []
     small: list[bytes] = []
-    for piece in sink.pieces:
+    for piece in pieces:
         if len(piece) <= SMALL_BYTES:
             small.append(bytes(piece))
         elif len(piece):
