@@ -45,13 +45,15 @@ ARROWS = {
         "",
     },
     "client": {"wire", "record", "partition", "errors"},
-    "aio": {"client"},
+    "edge": {"client", "journal", "machine", "wire", "record", "partition", "errors"},
+    "aio": {"client", "edge"},
     "spark": {"client", "tier", "machine", "record", "partition", "errors"},
     "embedding": {"server", "settings", "errors"},
     "fixture": {"embedding"},
     "drills": {
         "broker",
         "client",
+        "edge",
         "spark",
         "tier",
         "journal",
@@ -62,7 +64,8 @@ ARROWS = {
         "settings",
         "errors",
     },
-    "cli": {"broker", "server", "client", "spark", "journal", "machine", "settings", "errors", ""},
+    "doors": {"client", "record", "errors"},
+    "cli": {"broker", "server", "client", "doors", "spark", "journal", "machine", "settings", "errors", ""},
     "__main__": {"cli"},
 }
 

@@ -1,4 +1,7 @@
-"""`cordwood wal`: look at a journal, verify every byte of it, and repair it by explicit choice."""
+"""`cordwood wal`: look at a journal, verify every byte of it, and repair it by explicit choice.
+
+`inspect` also shows the logs of other systems, and `import` reads them: `wal_foreign` and `wal_import`.
+"""
 
 import json
 import sys
@@ -13,11 +16,14 @@ from typing import Any
 import click
 
 from cordwood.cli.show import bytes_text, progress_bar, table
+from cordwood.cli.wal_foreign import found_at, inspect_foreign
+from cordwood.cli.wal_import import import_command
+from cordwood.doors.source import Found, find
 from cordwood.errors import Damaged, Refused
 from cordwood.journal import clean, repair
 from cordwood.journal.frame import Kind, unpack
 from cordwood.journal.scan import Scan
-from cordwood.journal.segment import SUFFIX
+from cordwood.journal.segment import SUFFIX, first_of
 from cordwood.journal.survey import SegmentReport, Survey, find_segments, survey
 from cordwood.journal.verdict import Verdict, judge
 from cordwood.machine.disk import Directory, RealDirectory
@@ -28,10 +34,14 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead 
 
 @click.group()
 def wal() -> None:
-    """Look at, verify and repair the journal of a stopped broker.
+    """Look at, verify and repair the journal of a stopped broker, and import the logs of other systems.
 
-    PATH is a data directory, or the `journal` directory in it.
+    PATH is a data directory, or the `journal` directory in it; for `inspect` and `import` also a log of DriftQ,
+    Danube, BlipMQ or airunner, or a directory of them.
     """
+
+
+wal.add_command(import_command)
 
 
 @contextmanager
@@ -94,10 +104,20 @@ def _summary(found: Survey, verdict: Verdict) -> dict[str, Any]:
 @click.option("--from", "start", type=click.IntRange(min=0), default=0, help="The first LSN to list.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many frames to list.")
 def inspect(path: Path, as_json: bool, with_frames: bool, start: int, limit: int) -> None:
-    """Show the segments of a journal, and its frames.
+    """Show the segments of a journal, and its frames; or what a log of DriftQ, Danube, BlipMQ or airunner holds.
 
+    A foreign log is read to its last byte; exit 65 if whole records in it are damaged.
+
+    \b
     Example: cordwood wal inspect ./data --frames --from 1000 --limit 20
+             cordwood wal inspect driftq.wal --json
     """
+    foreign = _foreign(path)
+    if foreign is not None:
+        if with_frames:
+            raise Refused(f"{path} is the log of another system; --frames lists those of Cordwood's own journal")
+        inspect_foreign(foreign, as_json)
+        return
     with journal_at(path) as directory:
         found, verdict = _survey(directory)
         frames = list(_frames(directory, found, start, limit)) if with_frames else []
@@ -130,6 +150,23 @@ def inspect(path: Path, as_json: bool, with_frames: bool, start: int, limit: int
     _tell(found, verdict)
     if others:
         click.echo("also there: " + ", ".join(name if name.isprintable() else repr(name) for name in others))
+
+
+def _foreign(path: Path) -> Found | None:
+    """Return the foreign logs at a path that holds no journal of ours, None if there is none; refuse another file."""
+    if path.is_file():
+        return found_at(path)
+    if not path.is_dir():
+        return None
+    names = [entry.name for entry in path.iterdir()]
+    if "journal" in names or clean.NAME in names or any(_is_segment(name) for name in names):
+        return None
+    found = find(path)
+    return found if found.sources else None
+
+
+def _is_segment(name: str) -> bool:
+    return name.endswith(SUFFIX) and first_of(name) is not None
 
 
 def _segment(report: SegmentReport, verdict: Verdict) -> dict[str, Any]:
