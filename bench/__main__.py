@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 from rich.console import Console
 
-from bench import broker, journal, spark, tier
+from bench import broker, journal, outbox, spark, tier
 from bench.ours import Ours
 from bench.race import Race, System
 from bench.report import save_json, save_plot, save_race_plot, show_races, show_table
@@ -19,6 +19,7 @@ from bench.result import Result
 BENCHES = {
     "broker": (broker.measure, broker.Effort(), broker.QUICK),
     "journal": (journal.measure, journal.Effort(), journal.QUICK),
+    "outbox": (outbox.measure, outbox.Effort(), outbox.QUICK),
     "spark": (spark.measure, spark.Effort(), spark.QUICK),
     "tier": (tier.measure, tier.Effort(), tier.QUICK),
 }

@@ -6,12 +6,13 @@ Importing this costs nothing: each part is loaded when its name is first used.
 from importlib import import_module
 
 __version__ = "0.1.0"
-__all__ = ["Client", "Consumer", "Producer", "__version__", "aio", "embedded"]
+__all__ = ["Client", "Consumer", "Outbox", "Producer", "__version__", "aio", "embedded"]
 
 # name → the module that has it
 _PARTS = {
     "Client": "cordwood.client.client",
     "Consumer": "cordwood.client.consumer",
+    "Outbox": "cordwood.edge.outbox",
     "Producer": "cordwood.client.producer",
     "embedded": "cordwood.embedding",
 }

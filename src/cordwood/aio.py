@@ -12,7 +12,7 @@ all that is finished at the same moment with one call.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -24,7 +24,7 @@ from cordwood.client.future import Future, Sent, Stored, TableFuture
 from cordwood.client.message import Batch, Message
 from cordwood.client.producer import Producer as BlockingProducer
 
-__all__ = ["Client", "Consumer", "Producer"]
+__all__ = ["Client", "Consumer", "Outbox", "Producer"]
 
 T = TypeVar("T")
 _END = object()
@@ -211,6 +211,59 @@ class Consumer:
             except TimeoutError:
                 return False
         return True
+
+
+class Outbox:
+    """`cordwood.Outbox` for asyncio: the same calls, awaited; appends that wait together share a sync."""
+
+    def __init__(self, *args: Any, **settings: Any):
+        from cordwood.edge.outbox import Outbox as BlockingOutbox  # only who uses it loads the journal
+
+        self._outbox = BlockingOutbox(*args, **settings)
+
+    @property
+    def pending(self) -> int:
+        """How many events are not yet sent."""
+        return self._outbox.pending
+
+    @property
+    def sent(self) -> int:
+        """How many events the broker has."""
+        return self._outbox.sent
+
+    @property
+    def failed(self) -> int:
+        """How many events were refused for good."""
+        return self._outbox.failed
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the last try failed."""
+        return self._outbox.last_error
+
+    async def append(self, value: bytes | str | dict[str, Any] | None, **options: Any) -> int:
+        """Return the event's number once it is on disk; options are those of `cordwood.Outbox.append`."""
+        return await asyncio.to_thread(self._outbox.append, value, **options)
+
+    async def append_many(self, values: Iterable[bytes | str | dict[str, Any] | None], **options: Any) -> int:
+        """Return how many events these are once all of them are on disk."""
+        return await asyncio.to_thread(self._outbox.append_many, values, **options)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Return when everything appended before is sent or parked; after `timeout` seconds raise TimeoutError."""
+        await asyncio.to_thread(self._outbox.flush, timeout)
+
+    async def stop(self, timeout: float = 5.0) -> int:
+        """Send what can be sent within `timeout` seconds, let go, and return how many events are left."""
+        return await asyncio.to_thread(self._outbox.stop, timeout)
+
+    async def __aenter__(self) -> "Outbox":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
 
 
 class Client:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing import Pool
 from secrets import randbits
 
-from cordwood.drills import journal_crash, journal_kill, journal_power, land_kill, spark_sink_kill
+from cordwood.drills import journal_crash, journal_kill, journal_power, land_kill, outbox_kill, spark_sink_kill
 from cordwood.drills.broker_model.history import Violation, run_history
 from cordwood.drills.broker_model.tally import NAMED, Tally
 
@@ -125,6 +125,19 @@ def _live(seed: int) -> Tally | str:
             gc.collect()
 
 
+def drill_outbox_kill(seed: int, kills: int | None, jobs: int) -> list[str]:
+    """Kill workers that append and send, and the broker under them, 200 times; return what went wrong."""
+    logging.disable(logging.WARNING)
+    report = outbox_kill.run(
+        seed, kills or KILLS, tell=lambda line: print(f"  … {line}", file=sys.stderr, flush=True)
+    )
+    print(
+        f"  {report.kills} workers and {report.broker_kills} brokers killed, "
+        f"{report.acknowledged} acknowledged events, {report.stored} stored, seed {seed}"
+    )
+    return report.wrong
+
+
 def drill_spark_sink_kill(seed: int, kills: int | None, jobs: int) -> list[str]:
     """Kill driver, broker and executors of a streaming query, 10 times at each place; return what went wrong."""
     if _cannot_run_spark():
@@ -161,6 +174,7 @@ DRILLS: dict[str, Callable[[int, int | None, int], list[str]]] = {
     "journal-kill": drill_journal_kill,
     "journal-power": drill_journal_power,
     "broker-model": drill_broker_model,
+    "outbox-kill": drill_outbox_kill,
     "spark-sink-kill": drill_spark_sink_kill,
     "land-kill": drill_land_kill,
 }

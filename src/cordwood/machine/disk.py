@@ -197,6 +197,10 @@ class RealDirectory:
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
+    def link(self, old: str, new: str) -> None:
+        """Give a file another name as well; FileExistsError if something has it."""
+        os.link(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
     def remove(self, name: str) -> None:
         os.unlink(name, dir_fd=self._descriptor)
 

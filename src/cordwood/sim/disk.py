@@ -2,7 +2,7 @@
 
     what may happen at a crash                         to what
     lost, kept, or kept in pieces cut at any byte      each write and truncate of a file that was not synced
-    lost or kept, each by itself                       each create, rename and remove since the directory's sync
+    lost or kept, each by itself                       each create, link, rename, remove since the directory's sync
     nothing                                            what was synced
 
     what may happen at an operation                    how
@@ -213,6 +213,14 @@ class SimDirectory:
         inode = self._names.pop(old)
         self._names[new] = inode
         self._renames.append((old, new, inode))
+
+    def link(self, old: str, new: str) -> None:
+        """Give a file another name as well; FileExistsError if something has it."""
+        self._operation("link", new, 0)
+        if new in self._names:
+            raise FileExistsError(errno.EEXIST, "there is one already", new)
+        inode = self._names[new] = self._names[old]
+        self._renames.append((None, new, inode))
 
     def remove(self, name: str) -> None:
         self._operation("remove", name, 0)

@@ -1,0 +1,261 @@
+"""Left-overs: directories whose execution is dead, found, taken, sent, archived.
+
+nobody has the lock        the execution is dead; whoever gets the lock sends it
+taken                      it is renamed to `<execution>@<n>`, so that its old name means a living run again
+settled                    archived, verified, then renamed to `@gone-…` and removed; a kill between does no harm
+an event of it is parked   it stays, to be looked at; `cordwood outbox archive` puts it away
+"""
+
+import logging
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from cordwood.edge import archive
+from cordwood.edge.delivery import Delivery, Terms
+from cordwood.edge.log import Log
+from cordwood.edge.look import fold
+from cordwood.edge.names import GONE, NEW, is_log, run_of, taken_name
+from cordwood.errors import CordwoodError, Full, Locked
+from cordwood.machine.clock import Clock
+from cordwood.machine.disk import RealDirectory, sync_path
+
+log = logging.getLogger("cordwood.edge")
+
+MOST_TAKEN = 64  # at once; the next ones when some of these are done
+BUSY_BYTES = 256 << 20  # while there is more to send, files and archives wait until so much was
+UNFINISHED_S = 3600.0  # a directory that has been in the making for so long is nobody's
+
+
+@dataclass(slots=True)
+class _Taken:
+    root: Path
+    path: Path
+
+
+class LeftOvers:
+    """Finds left-overs in the roots that it watches, for one way out."""
+
+    def __init__(self, clock: Clock, random: Random, terms: Terms, *, numbered: bool, archives: bool = True):
+        self._clock = clock
+        self._random = random
+        self._terms = terms
+        self._numbered = numbered
+        self._archives = archives
+        self._roots: list[Path] = []
+        self._runs: dict[Delivery, Path] = {}  # living outboxes
+        self._taken: dict[Delivery, _Taken] = {}
+        self._alone: set[Path] = set()  # not ours to send, or nothing to be done about them
+
+    def watch(self, root: Path) -> None:
+        """Look here, too."""
+        if root not in self._roots:
+            self._roots.append(root)
+
+    def lives(self, delivery: Delivery, path: Path) -> None:
+        """Know that a delivery is that of the living run in this directory."""
+        self._runs[delivery] = path
+
+    def ended(self, delivery: Delivery) -> None:
+        """Know that this run is over."""
+        self._runs.pop(delivery, None)
+
+    def take(self) -> Delivery | None:
+        """Return the delivery of a left-over that nobody else has; None when there is none, or enough are taken."""
+        runs = list(self._runs.values())
+        mine = {taken.path for taken in self._taken.values()} | set(runs)
+        stems = {path.name for path in runs}  # an earlier run of these is never too many: they wait for it
+        for root in list(self._roots):
+            for path in _paths(root):
+                wanted = len(self._taken) < MOST_TAKEN or path.name.partition("@")[0] in stems
+                if not is_log(path.name):
+                    _sweep(path)
+                elif wanted and path not in self._alone and path not in mine:
+                    delivery = self._take(root, path)
+                    if delivery is not None:
+                        return delivery
+        return None
+
+    def _take(self, root: Path, path: Path) -> Delivery | None:
+        directory = lock(path)
+        if directory is None:
+            return None
+        try:
+            state = fold(directory)
+            # One without events to send, but with parked ones, waits for a person; one of another kind for another.
+            ours = state.begun is not None and (state.begun.topic is not None) == self._numbered
+            if not ours or (not state.pending and state.failed):
+                self._alone.add(path)
+                directory.close()
+                return None
+            if run_of(path.name) is None:
+                taken = root / taken_name(path.name, [other.name for other in _paths(root)])
+                path.rename(taken)
+                sync_path(root)
+                path = taken
+            opened = Log(directory, self._clock, self._random)
+        except (CordwoodError, OSError, ValueError) as error:
+            directory.close()
+            self._alone.add(path)
+            log.error("the left-over outbox %s is left alone: %s", path, error)
+            return None
+        log.info("%s is left over with %d events to send", path, opened.state.pending)
+        delivery = Delivery(
+            opened, self._terms, self._random.random, numbered=self._numbered, keep=keeper(root, self._archives)
+        )
+        self._taken[delivery] = _Taken(root, path)
+        return delivery
+
+    def blocked(self, delivery: Delivery) -> bool:
+        """Say whether an earlier run of this execution has still to be sent, by us or by another process."""
+        here = self._taken[delivery].path if delivery in self._taken else self._runs.get(delivery)
+        if here is None:
+            return False
+        own = run_of(here.name)
+        stem = here.name.partition("@")[0]
+        for path in _paths(here.parent):
+            run = run_of(path.name) if path.name.startswith(f"{stem}@") else None
+            if run is not None and (own is None or run < own) and path not in self._alone:
+                return True
+        return False
+
+    def earlier(self, delivery: Delivery) -> list[Delivery]:
+        """Return the deliveries of earlier runs of this execution that are being sent here."""
+        execution = delivery.log.begun.execution
+        return [one for one in list(self._taken) if one is not delivery and one.log.begun.execution == execution]
+
+    def finish(self, delivery: Delivery) -> None:
+        """Archive and remove a left-over of which everything is settled, and let it go."""
+        taken = self._taken.pop(delivery)
+        if not put_away(delivery.log, taken.path, archives=self._archives):
+            self._alone.add(taken.path)
+
+    def release(self, delivery: Delivery) -> None:
+        """Let go of a left-over that is not finished."""
+        self._taken.pop(delivery)
+        delivery.log.close()
+
+
+def lock(path: Path) -> RealDirectory | None:
+    """Return the directory, locked; None when another process has it, or took it away meanwhile."""
+    try:
+        before = path.stat()
+        directory = RealDirectory(path)
+    except OSError:
+        return None
+    try:
+        directory.lock()
+        now = path.stat()
+    except (OSError, Locked):
+        directory.close()
+        return None
+    if (before.st_ino, before.st_dev) != (now.st_ino, now.st_dev):
+        directory.close()
+        return None
+    return directory
+
+
+def keeper(root: Path, archives: bool) -> Callable[[Log, bool], None]:
+    """Return what lets go of what was sent, some megabytes at a time, archived first if that is wanted."""
+    settled = -1
+
+    def keep(kept: Log, busy: bool) -> None:
+        nonlocal settled
+        state = kept.state
+        if settled < 0:
+            settled = 0 if state.archived == 0 else state.settled_bytes
+        through = state.settled
+        enough = 0 if kept.short else BUSY_BYTES if busy else archive.PART_BYTES
+        if state.settled_bytes - settled < enough or through <= state.archived:
+            return
+        archived_or_dropped(kept, root, through, archives=archives)
+        settled = min(settled + archive.PART_BYTES, state.settled_bytes) if archives else state.settled_bytes
+
+    return keep
+
+
+def archived_or_dropped(kept: Log, root: Path, through: int, *, archives: bool) -> None:
+    """Archive the frames below `through`, some 16 MiB of them, then let them go.
+
+    Without archives only what holds parked events is archived. Where the disk has no room for an archive, what the
+    broker has leaves without one: else the disk would stay full.
+    """
+    parked = any(place < through for place in kept.state.parked_lsns)
+    if archives or parked:
+        shelf = archive.open_shelf(root)
+        try:
+            _, through = archive.put_part(kept, shelf, kept.state.archived, through)
+        except Full as error:
+            if parked:
+                raise
+            log.warning("%s; what was sent goes without an archive", error)
+        finally:
+            shelf.close()
+    kept.release(through)
+
+
+def put_away(kept: Log, path: Path, *, archives: bool, parked_too: bool = False) -> bool:
+    """Archive a log of which everything is settled, remove it and let it go; say whether it was.
+
+    One with parked events stays, unless it is wanted otherwise.
+    """
+    state = kept.state
+    if state.pending or (state.failed and not parked_too):
+        kept.close()
+        return False
+    try:
+        if archives or state.parked_lsns:
+            shelf = archive.open_shelf(path.parent)
+            try:
+                archive.put(kept, shelf, kept.journal.end)
+            finally:
+                shelf.close()
+        gone = path.with_name(f"{path.name.partition('@')[0]}@{GONE}{secrets.token_hex(8)}")
+        path.rename(gone)
+        sync_path(path.parent)
+    except (CordwoodError, OSError) as error:
+        log.warning("%s was sent and cannot be put away now: %s", path, error)
+        kept.close()
+        return False
+    kept.abandon()
+    remove(gone)
+    return True
+
+
+def remove(gone: Path) -> None:
+    """Remove a directory that nobody needs; another process may be at it, too."""
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _paths(root: Path) -> list[Path]:
+    """Return the directories in a root: taken ones first, in their order, then the others."""
+    try:
+        found = [path for path in root.iterdir() if path.is_dir()]
+    except OSError:
+        return []
+    return sorted(found, key=lambda path: (run_of(path.name) is None, run_of(path.name) or 0, path.name))
+
+
+def _sweep(path: Path) -> None:
+    """Remove what somebody who was killed left half made or half removed."""
+    kind = path.name.partition("@")[2]
+    try:
+        old = time.time() - path.stat().st_mtime > UNFINISHED_S
+    except OSError:
+        return
+    if kind.startswith(GONE) or (kind.startswith(NEW) and old):
+        directory = lock(path)
+        if directory is not None:
+            remove(path)
+            directory.close()
+
+
+def remove_new(path: Path) -> None:
+    """Remove a directory that was not finished."""
+    if os.path.isdir(path):
+        remove(path)
