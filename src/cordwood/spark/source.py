@@ -26,6 +26,7 @@ from cordwood.spark.columns import arrow_schema, ddl
 from cordwood.spark.extent import Range, cut, judge
 from cordwood.spark.options import EARLIEST, LATEST, Bound, ReadOptions, check_batch, check_stream, read_options
 from cordwood.spark.options import write_options as _write_options
+from cordwood.spark.settling import settle
 
 if TYPE_CHECKING:
     from cordwood.spark.broker import Broker
@@ -88,6 +89,7 @@ class BatchReader(DataSourceReader):
         from cordwood.spark.broker import FIRST_TRIES, Broker, reaching
 
         options = self._options
+        settle()
         with reaching(options.endpoint), Broker(options.endpoint, options.token, FIRST_TRIES) as broker:
             return planned(broker, options, self._narrow(broker, self._ranges(broker)), stream=False)
 
@@ -156,6 +158,7 @@ def read_task(options: ReadOptions, schema: Any, want: filters.Wanted, partition
     from cordwood.spark.broker import Broker, reaching
     from cordwood.spark.read import TaskReader
 
+    settle()
     task, store = partition.value
     with reaching(options.endpoint), Broker(options.endpoint, options.token) as broker:
         reader = TaskReader(broker, store, schema, want, fail_on_data_loss=options.fail_on_data_loss)

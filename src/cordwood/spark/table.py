@@ -193,23 +193,20 @@ def _native(
     spark: "SparkSession", root: str, folder: str, pieces: Sequence[Piece], topic: str, names: Sequence[str]
 ) -> "DataFrame":
     """Return what Spark's own reader makes of some objects."""
-    from pyspark.sql import functions as F
-
+    # In SQL: each expression that is put together by calls is a question to the JVM.
     paths = [literally(f"{root}/{piece.descriptor.name}") for piece in pieces]
     frame = spark.read.schema(_AT_REST).option("basePath", folder).parquet(*paths)
     if not all(piece.whole for piece in pieces):
         counts = [
-            (F.col("partition") == piece.descriptor.partition)
-            & (F.col("offset") >= piece.start)
-            & (F.col("offset") < piece.end)
+            f"partition = {piece.descriptor.partition} AND offset >= {piece.start} AND offset < {piece.end}"
             for piece in pieces
         ]
-        frame = frame.where(reduce(lambda one, other: one | other, counts))
+        frame = frame.where(" OR ".join(f"({one})" for one in counts))
     found = {
-        "topic": F.lit(topic).alias("topic"),
-        "headers": F.map_entries("headers").cast("array<struct<key:string,value:binary>>").alias("headers"),
+        "topic": f"'{topic}' AS topic",  # a name has no quotes
+        "headers": "CAST(map_entries(headers) AS array<struct<key:string,value:binary>>) AS headers",
     }
-    return frame.select(*(found.get(name, F.col(name)) for name in names))
+    return frame.selectExpr(*(found.get(name, name) for name in names))
 
 
 def _hot(

@@ -1,6 +1,6 @@
 """Reading messages from an object, and no more of it than the row groups they are in."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,19 @@ from cordwood.tier.rows import Rows
 FETCH_BYTES = 32 << 20  # in one get: of an object however large, this much is in memory at a time
 
 
-def read(objects: Objects, descriptor: Descriptor, contents: Contents, first: int, end: int) -> Iterator[Rows]:
+def read(
+    objects: Objects,
+    descriptor: Descriptor,
+    contents: Contents,
+    first: int,
+    end: int,
+    columns: Collection[str] = COLUMNS,
+) -> Iterator[Rows]:
     """Yield the messages from `first` to `end` that the object has, oldest first, a row group at a time.
 
     Row groups are neighbours in the object, so they come with one get, as long as they fit in `FETCH_BYTES`. Raises
-    Damaged, before any of its messages is yielded, for a row group that is not as it was written.
+    Damaged, before any of its messages is yielded, for a row group that is not as it was written. Of messages only
+    some `columns` may be wanted; the others are not decoded.
     """
     for groups in _fetches(contents.groups_for(first, end)):
         position, end_position = groups[0].position, groups[-1].end_position
@@ -33,7 +41,7 @@ def read(objects: Objects, descriptor: Descriptor, contents: Contents, first: in
         file = _open(data, position, contents)
         for group in groups:
             _check_bytes(descriptor, group, data[group.position - position : group.end_position - position])
-            for rows in _decode(descriptor, contents, file, group):
+            for rows in _decode(descriptor, contents, file, group, columns):
                 kept = _cut(rows, first, end)
                 if len(kept.offsets):
                     yield kept
@@ -69,11 +77,14 @@ def _check_bytes(descriptor: Descriptor, group: Group, data: Buffer) -> None:
         raise damaged(descriptor, group.position, reason, group.first, group.end)
 
 
-def _decode(descriptor: Descriptor, contents: Contents, file: Any, group: Group) -> list[Rows]:
+def _decode(
+    descriptor: Descriptor, contents: Contents, file: Any, group: Group, columns: Collection[str]
+) -> list[Rows]:
     """Return the messages of a row group; raise Damaged where they are not those that the footer promises."""
     try:
         # One thread: the other columns are small beside the values, and the broker's other core has its own work.
-        batches = file.read_row_group(group.number, use_threads=False).to_batches()
+        wanted = None if columns is COLUMNS else ["offset", *columns]
+        batches = file.read_row_group(group.number, wanted, use_threads=False).to_batches()
     except ARROW_ERRORS as error:
         raise damaged(descriptor, group.position, one_line(error), group.first, group.end) from None
     pieces = [(batch.column(0).to_numpy(), batch) for batch in batches]
@@ -89,9 +100,9 @@ def _decode(descriptor: Descriptor, contents: Contents, file: Any, group: Group)
 
 def _at_rest(known: Batch | None, offsets: Any, batch: Batch) -> Batch:
     """Return the batch in the schema at rest, with the times that are known, without what is null in every row."""
-    columns = {name: batch.column(name) for name in COLUMNS}
+    columns = {name: batch.column(name) for name in batch.schema.names if name in COLUMNS}
     for name in ("key", "headers"):
-        if columns[name].null_count == len(offsets):
+        if name in columns and columns[name].null_count == len(offsets):
             del columns[name]
     if known is not None:
         columns |= times.columns_for(known, offsets)
