@@ -13,11 +13,14 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_example_runs(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == str(sum(range(1000)))
+def test_the_python_examples_run(tmp_path: Path) -> None:
+    codes = re.findall(r"```python\n(.*?)```", README, re.S)
+    for number, (code, last) in enumerate(zip(codes, [str(sum(range(1000))), "[0, 1, 2]"], strict=True)):
+        place = tmp_path / str(number)
+        place.mkdir()
+        done = subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == last
 
 
 def test_the_shell_examples_run(tmp_path: Path) -> None:
@@ -35,7 +38,11 @@ def test_the_shell_examples_run(tmp_path: Path) -> None:
                     capture_output=True,
                     text=True,
                     check=False,
-                    env={"CORDWOOD_ENDPOINT": f"http://127.0.0.1:{broker.port}", "PATH": "/usr/bin:/bin"},
+                    env={
+                        "CORDWOOD_ENDPOINT": f"http://127.0.0.1:{broker.port}",
+                        "PATH": "/usr/bin:/bin",
+                        "HOME": str(tmp_path),  # outboxes are there
+                    },
                 )
                 assert done.returncode == 0, f"{line}: {done.stderr}"
                 assert '"error"' not in done.stdout, f"{line}: {done.stdout}"
@@ -43,6 +50,7 @@ def test_the_shell_examples_run(tmp_path: Path) -> None:
     shown = re.search(r"`(\{\"topic\":\"clicks\".*?\})`", README)
     assert shown is not None
     assert shown[1] == answers[1]
+    assert '"value": "two"' in answers[-1]
 
 
 def test_the_first_screen_has_the_two_commands() -> None:

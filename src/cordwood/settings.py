@@ -21,7 +21,7 @@ LONGEST_MS = 100 * 365 * DAY
 NO_TIER = "none"
 PREFIX = "CORDWOOD_"
 # Variables with our prefix that are not a broker's settings.
-OTHER_VARIABLES = frozenset({"CORDWOOD_CONFIG", "CORDWOOD_ENDPOINT", "CORDWOOD_TOKEN"})
+OTHER_VARIABLES = frozenset({"CORDWOOD_CONFIG", "CORDWOOD_ENDPOINT", "CORDWOOD_OUTBOX", "CORDWOOD_TOKEN"})
 
 
 def setting(

@@ -10,7 +10,7 @@ from cordwood.drills import outbox_kill
 from cordwood.edge import patience
 from cordwood.edge.look import look, outboxes
 from cordwood.edge.outbox import Outbox
-from cordwood.edge.running import send_left_overs
+from cordwood.edge.running import Progress, send_left_overs
 from tests.client.proxy import Proxy
 
 NOBODY = "http://127.0.0.1:9"
@@ -50,9 +50,9 @@ def test_left_overs_can_be_sent_by_themselves(client: Client, endpoint: str, top
         dead.stop(0)
     assert send_left_overs(root, NOBODY) == 4
     assert sum(look(path).pending for path in outboxes(root)) == 4
-    told: list[int] = []
+    told: list[Progress] = []
     assert send_left_overs(root, endpoint, timeout_s=20, tell=told.append) == 0
     assert outboxes(root) == []
-    assert told[-1] == 0
+    assert told[-1] == Progress(settled=4, pending=0, error=None)
     assert len(list(client.read(topic, partition=0))) == 4
     assert send_left_overs(root, endpoint) == 0

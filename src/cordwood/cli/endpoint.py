@@ -1,4 +1,4 @@
-"""What every command that talks to a broker takes: where it is, and how to print."""
+"""What commands take: where the broker is, where the outboxes are, and how to print."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,6 +12,19 @@ endpoint = click.option(
     "--endpoint", envvar="CORDWOOD_ENDPOINT", default=DEFAULT, show_default=True, help="Where the broker is."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def outbox_directory(flag: str) -> Callable[[F], F]:
+    """Return the option that says where the outboxes are."""
+    return click.option(
+        flag,
+        "root",
+        envvar="CORDWOOD_OUTBOX",
+        default="~/.cordwood/outbox",
+        show_default=True,
+        metavar="DIR",
+        help="Where the outboxes are.",
+    )
 
 
 def settings_of(pairs: tuple[str, ...]) -> dict[str, object]:

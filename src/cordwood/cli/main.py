@@ -12,6 +12,8 @@ from cordwood import __version__
 from cordwood.cli.demo import demo
 from cordwood.cli.group import group
 from cordwood.cli.messages import consume, produce, read
+from cordwood.cli.outbox import outbox
+from cordwood.cli.run import run
 from cordwood.cli.serve import serve
 from cordwood.cli.spark import spark
 from cordwood.cli.spark.failure import of_spark
@@ -29,7 +31,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, topic, produce, consume, read, group, wal, spark, demo):
+for command in (serve, topic, produce, consume, read, group, run, outbox, wal, spark, demo):
     cli.add_command(command)
 
 

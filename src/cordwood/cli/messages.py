@@ -168,23 +168,25 @@ def _print(message: Any, as_json: bool) -> None:
     }
     if message.attempts:
         shown["attempts"] = message.attempts
-    _put(shown, "key", message.key)
-    _put(shown, "value", message.value)
+    put_readable(shown, "key", message.key)
+    put_readable(shown, "value", message.value)
     if message.headers:
         pairs = message.headers.items() if isinstance(message.headers, dict) else message.headers
-        shown["headers"] = {name: _text(value) for name, value in pairs}
+        shown["headers"] = {name: readable(value) for name, value in pairs}
     sys.stdout.write(json.dumps(shown) + "\n")
 
 
-def _put(shown: dict[str, Any], name: str, value: bytes | None) -> None:
-    text = _text(value)
+def put_readable(shown: dict[str, Any], name: str, value: bytes | None) -> None:
+    """Put bytes into what is printed as JSON: as text, or as `<name>_base64`."""
+    text = readable(value)
     if isinstance(text, dict):
         shown[f"{name}_base64"] = text["base64"]
     else:
         shown[name] = text
 
 
-def _text(value: bytes | None) -> str | dict[str, str] | None:
+def readable(value: bytes | None) -> str | dict[str, str] | None:
+    """Return bytes as text where they are some."""
     if value is None:
         return None
     try:

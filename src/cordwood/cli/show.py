@@ -16,7 +16,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     for row in rows:
         drawn.add_row(*(str(cell) for cell in row))
     wide = None if sys.stdout.isatty() else 200  # a pipe has no width; do not fold what a program reads
-    Console(width=wide).print(drawn)
+    # What is in a cell may be anybody's text: brackets and colons in it mean nothing.
+    Console(width=wide, markup=False, emoji=False, highlight=False).print(drawn)
 
 
 def bytes_text(count: int) -> str:
@@ -29,16 +30,36 @@ def bytes_text(count: int) -> str:
     return f"{size:.1f} TiB"
 
 
+def age_text(ms: int) -> str:
+    """Return how long ago something was, as a person says it."""
+    seconds = max(0, ms) // 1000
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
 @contextmanager
-def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show how far long work is, on standard error and only on a terminal; give a function that advances it."""
+def progress_bar(what: str, total: int, *, sizes: bool = True) -> Iterator[Callable[[int], None]]:
+    """Show how far long work is, on standard error and only on a terminal; give a function that advances it.
+
+    `sizes`: what is counted are bytes, and not things.
+    """
     if not sys.stderr.isatty():
         yield lambda amount: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    count = DownloadColumn() if sizes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda amount: progress.update(task, advance=amount)

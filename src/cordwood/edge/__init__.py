@@ -14,8 +14,11 @@
     leftovers  directories whose execution is dead: found, taken, sent
     archive    a log that was sent, compressed, verified, and read again
     look       what an outbox's directory holds, without changing it
+    tend       what a person does with a left-over: put it away, number it anew
     running    what the outboxes of this process share: one sender for each place
     outbox     what an application appends to
+    run        any command, passed on unchanged and recorded; beside it what that takes:
+               run_lines, run_transcript, run_batches (pure), run_recorder, run_pump, run_signals
 
 `import cordwood.edge.outbox` loads neither journal nor numpy nor pyarrow: the first comes with the first outbox, the
 others with the first batch that is sent.

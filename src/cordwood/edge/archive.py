@@ -19,8 +19,8 @@ from typing import Protocol, cast
 from cordwood.edge.event import Event, events_of
 from cordwood.edge.facts import Appended, Begun, Parked, decode, encode
 from cordwood.edge.log import Log
-from cordwood.edge.names import ARCHIVE, quoted
-from cordwood.errors import Damage, Damaged, Full
+from cordwood.edge.names import ARCHIVE, execution_of, quoted
+from cordwood.errors import CordwoodError, Damage, Damaged, Full
 from cordwood.journal.frame import HEADER_BYTES as FRAME_HEADER_BYTES
 from cordwood.journal.frame import Kind, encode_header, pack, unpack
 from cordwood.journal.scan import Scan, Why
@@ -36,6 +36,7 @@ LEVEL = 3
 DAY_MS = 86_400_000
 KEPT_MS = 30 * DAY_MS
 _CHUNK_BYTES = 1 << 20
+_BEGINNING_BYTES = HEADER_BYTES + 4096  # the first frame is in it: a name has 200 bytes at most, a topic 240
 _MOST_BYTES = 256 << 20  # an archive that claims more is not one of ours
 
 
@@ -268,6 +269,46 @@ class _Bytes:
 def _damaged(name: str, position: int, reason: str) -> Damaged:
     remedy = "The broker has these events; nothing was changed."
     return Damaged([Damage(name, position, 0, 0, reason, "it was verified when it was written", remedy)])
+
+
+def archives(root: str | Path, execution: str | None = None) -> list[tuple[str, Path]]:
+    """Return the archives of a root, or of one execution in it, each with its execution."""
+    return archives_in(Path(root) / ARCHIVE, execution)
+
+
+def archives_in(shelf: Path, execution: str | None = None) -> list[tuple[str, Path]]:
+    """Return the archives in a directory, or those of one execution in it, each with its execution.
+
+    The file says whose it is, not its name: `a.2.wal.zst` may be the second of `a` or the first of `a.2`. For a
+    damaged one the name has to do.
+    """
+    start = "" if execution is None else f"{quoted(execution)}."
+    found = []
+    for path in sorted(shelf.iterdir()) if shelf.is_dir() else ():
+        if path.name.endswith(SUFFIX) and path.name.startswith(start):
+            whose = _whose(path)
+            if execution is None or whose == execution:
+                found.append((whose, path))
+    return found
+
+
+def _whose(path: Path) -> str:
+    """Return the execution that the first frame names."""
+    import pyarrow as pa
+
+    try:
+        with pa.OSFile(str(path)) as file:
+            raw = pa.CompressedInputStream(file, "zstd").read(_BEGINNING_BYTES)
+        header = decode_segment_header(path.name, raw)
+        if header is not None:
+            for _, _, payload in Scan(cast(File, _Bytes(raw)), header.identity, header.body, 0, 0, stop_lsn=1):
+                for entry in unpack(payload):
+                    fact = decode(entry)
+                    if isinstance(fact, Begun):
+                        return fact.execution
+    except (OSError, CordwoodError, pa.ArrowException):
+        pass  # whoever opens it is told
+    return execution_of(path.name.removesuffix(SUFFIX))
 
 
 # Cleaning

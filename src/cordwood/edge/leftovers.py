@@ -36,6 +36,7 @@ UNFINISHED_S = 3600.0  # a directory that has been in the making for so long is 
 class _Taken:
     root: Path
     path: Path
+    settled: int  # events that were settled when it was taken
 
 
 class LeftOvers:
@@ -50,6 +51,7 @@ class LeftOvers:
         self._roots: list[Path] = []
         self._runs: dict[Delivery, Path] = {}  # living outboxes
         self._taken: dict[Delivery, _Taken] = {}
+        self._settled = 0  # events of left-overs that are not taken any more
         self._alone: set[Path] = set()  # not ours to send, or nothing to be done about them
 
     def watch(self, root: Path) -> None:
@@ -108,7 +110,7 @@ class LeftOvers:
         delivery = Delivery(
             opened, self._terms, self._random.random, numbered=self._numbered, keep=keeper(root, self._archives)
         )
-        self._taken[delivery] = _Taken(root, path)
+        self._taken[delivery] = _Taken(root, path, opened.state.sent)
         return delivery
 
     def blocked(self, delivery: Delivery) -> bool:
@@ -131,14 +133,25 @@ class LeftOvers:
 
     def finish(self, delivery: Delivery) -> None:
         """Archive and remove a left-over of which everything is settled, and let it go."""
-        taken = self._taken.pop(delivery)
+        taken = self._let_go(delivery)
         if not put_away(delivery.log, taken.path, archives=self._archives):
             self._alone.add(taken.path)
 
     def release(self, delivery: Delivery) -> None:
         """Let go of a left-over that is not finished."""
-        self._taken.pop(delivery)
+        self._let_go(delivery)
         delivery.log.close()
+
+    def _let_go(self, delivery: Delivery) -> _Taken:
+        taken = self._taken.pop(delivery)
+        self._settled += delivery.log.state.sent - taken.settled
+        return taken
+
+    @property
+    def settled(self) -> int:
+        """How many events of left-overs have been sent or parked here so far."""
+        now = sum(delivery.log.state.sent - taken.settled for delivery, taken in list(self._taken.items()))
+        return self._settled + now
 
 
 def lock(path: Path) -> RealDirectory | None:

@@ -1,11 +1,13 @@
 """What an outbox's directory holds, without changing it: for people who look, and for a sender before it takes it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from cordwood.edge.event import Event, events_of
 from cordwood.edge.facts import Appended, Parked, decode
-from cordwood.edge.names import execution_of, is_log
+from cordwood.edge.names import execution_of, is_log, run_of
 from cordwood.edge.state import State
 from cordwood.errors import Damaged, Locked, Unavailable
 from cordwood.journal.frame import Kind, unpack
@@ -44,6 +46,12 @@ def outboxes(root: str | Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if is_log(path.name) and path.is_dir()) if root.is_dir() else []
 
 
+def of_execution(root: str | Path, execution: str) -> list[Path]:
+    """Return the directories with an outbox of this execution: left-overs in their order, then the last run."""
+    found = [path for path in outboxes(root) if execution_of(path.name) == execution]
+    return sorted(found, key=lambda path: (run_of(path.name) is None, run_of(path.name) or 0))
+
+
 def look(path: str | Path) -> Look:
     """Return where the outbox in this directory stands. Raises `Damaged`, and `Unavailable` where there is none."""
     path = Path(path)
@@ -80,31 +88,33 @@ def look(path: str | Path) -> Look:
 
 def fold(directory: Directory) -> State:
     """Return the state that the frames in this directory amount to, good ones behind the proven point included."""
-    return _walk(directory)[0]
+    return _walk(directory, lambda fact: False)[0]
 
 
-def events(path: str | Path) -> list[Event]:
-    """Return the events that this directory still holds, in order, settled ones too."""
+def events(path: str | Path, start: int = 0, limit: int | None = None) -> list[Event]:
+    """Return the events that this directory still holds from number `start` on, in order, settled ones too."""
+    end = None if limit is None else start + limit
     directory = RealDirectory(Path(path))
     try:
-        state, found = _walk(directory)
+        state, found = _walk(directory, lambda fact: fact.end > start and (end is None or fact.first < end))
     finally:
         directory.close()
     if state.begun is None:
         return []
-    return [event for fact in found for event in events_of(fact, state.begun.execution, fact.first, fact.end)]
+    found_events = (event for fact in found for event in events_of(fact, state.begun.execution, start, fact.end))
+    return list(islice(found_events, limit))
 
 
-def _walk(directory: Directory) -> tuple[State, list[Appended]]:
+def _walk(directory: Directory, wanted: Callable[[Appended], bool]) -> tuple[State, list[Appended]]:
     for _ in range(_TRIES):
         try:
-            return _walk_once(directory)
+            return _walk_once(directory, wanted)
         except FileNotFoundError:
             continue
     raise Unavailable(f"{directory.path} changes while it is read; try again")
 
 
-def _walk_once(directory: Directory) -> tuple[State, list[Appended]]:
+def _walk_once(directory: Directory, wanted: Callable[[Appended], bool]) -> tuple[State, list[Appended]]:
     window = Window()
     found = survey(directory, window=window)
     verdict = judge(found)
@@ -133,7 +143,7 @@ def _walk_once(directory: Directory) -> tuple[State, list[Appended]]:
                 if frame.kind != Kind.DATA:
                     continue
                 facts = [decode(entry) for entry in unpack(payload)]
-                appended += [fact for fact in facts if isinstance(fact, Appended)]
+                appended += [fact for fact in facts if isinstance(fact, Appended) and wanted(fact)]
                 for fact in facts if counts else ():
                     state.take(frame.lsn, fact)
         finally:

@@ -129,6 +129,13 @@ class Outbox:
             self._append(drafts)
         return count + len(drafts)
 
+    def append_drafts(self, drafts: Sequence[Draft]) -> int:
+        """Return the first one's number once all of these are on disk, in this order and together, or none of them.
+
+        For events of which each has headers of its own; a few hundred KiB at once.
+        """
+        return self._append(drafts)
+
     def _append(self, drafts: Sequence[Draft]) -> int:
         self._check()
         try:
@@ -156,6 +163,11 @@ class Outbox:
     def last_error(self) -> str | None:
         """Why the last try failed, or which event was parked last; None when all is well."""
         return self._delivery.error or (self._sender.error if self._delivery.pending else None)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the broker could be reached when it was last tried; True before the first try."""
+        return not self._sender.failing
 
     def flush(self, timeout: float | None = None) -> None:
         """Return when everything appended before is sent or parked; after `timeout` seconds raise TimeoutError."""

@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
@@ -185,6 +186,15 @@ def forget() -> None:
     _sharing = threading.Lock()
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the sending of left-overs is: events settled so far, those pending in what is taken, what is wrong."""
+
+    settled: int
+    pending: int
+    error: str | None
+
+
 def send_left_overs(
     root: str | Path,
     endpoint: str | None = None,
@@ -193,12 +203,12 @@ def send_left_overs(
     tls: "SSLContext | None" = None,
     timeout_s: float | None = None,
     archives: bool = True,
-    tell: Callable[[int], None] = lambda pending: None,
+    tell: Callable[[Progress], None] = lambda progress: None,
 ) -> int:
     """Send what dead executions left in this root, archive it, and return how many of their events remain.
 
     It returns when nothing is left that nobody else has, when the broker cannot be reached, or after `timeout_s`.
-    `tell` is called now and then with how many events are pending in those that are being sent.
+    `tell` is called now and then, and at the end.
     """
     root = Path(root).expanduser().absolute()
     place = Place.of(endpoint, token, tls, None)
@@ -211,7 +221,8 @@ def send_left_overs(
         while True:
             wait = sender.turn()
             taken = sender.left_overs
-            tell(sum(one.pending for one in taken))
+            error = sender.error or next((one.error for one in taken if one.error), None)
+            tell(Progress(left.settled, sum(one.pending for one in taken), error))
             stuck = sender.failing or (wait > 0 and any(one.error for one in taken))
             late = until is not None and time.monotonic() >= until
             if stuck or late or (not taken and wait > 0):
