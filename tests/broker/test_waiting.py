@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from cordwood.broker.timers import Timers
 from cordwood.errors import Conflict, Full, Limited, NotFound, Preparing
 from cordwood.wire import json as one
 from cordwood.wire.intake import Limits
-from tests.broker.harness import Harness, records, times
+from tests.broker.harness import Harness, records, rows, times
 
 
 def message(text: bytes) -> Any:
@@ -215,3 +216,18 @@ def test_a_publish_of_what_was_never_staged_is_refused_and_an_empty_one_is_said_
     with pytest.raises(Conflict, match="nothing is staged"):
         harness.do("publish", "w", 0, None)
     assert harness.do("publish", "w", 0, []).results == []
+
+
+def test_messages_of_a_deleted_topic_wake_nobody_at_its_namesake() -> None:
+    harness = Harness()
+    harness.do("create_topic", "t", 3, {})
+    sent = harness.produce("t", b"old", partition=pa.array([2], pa.int32()))
+    gone = harness.ask("delete_topic", "t")
+    made = harness.ask("create_topic", "t", 1, {})
+    waiting = harness.ask("lease", "t", "g", owner="me", wait_ms=1_000)
+    harness.sync()
+    assert all((sent, gone, made))
+    assert not waiting, "there is nothing yet, least of all in a partition that is not there"
+    harness.produce("t", b"new")
+    harness.sync()
+    assert [row for run in waiting[0] for row in rows(run)] == [(0, 0, 1)]
