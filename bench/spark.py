@@ -29,6 +29,7 @@ TOPIC = "events"
 PARTITIONS = 4
 SCHEMA = "id STRING, user BIGINT, time STRING, type STRING, page STRING, amount DOUBLE, agent STRING"
 AT_REST = "offset bigint, timestamp timestamp, key binary, value binary, headers map<string, binary>, partition int"
+WARM = 3  # laps: it takes Java so many until what it runs is compiled
 SHIPS = ("--set", "tier_interval_s=1", "--set", "tier_object_bytes=33554432")
 KEEPS = ("--set", "tier_interval_s=86400", "--set", f"tier_object_bytes={1 << 32}")
 
@@ -99,10 +100,18 @@ class Bench:
         self._paths: list[str] = []
 
     def compare(
-        self, name: str, ours: Callable[[], int], raw: Callable[[], int], bar: Any, note: str, against: str
+        self,
+        name: str,
+        ours: Callable[[], int],
+        raw: Callable[[], int],
+        bar: Any,
+        note: str,
+        against: str,
+        warm: int = WARM,
     ) -> Result:
-        """Return what comes of both, in turns; each says how many rows it went through. A first lap is for warmth."""
-        ours(), raw()
+        """Return what comes of both, in turns; each says how many rows it went through. First laps are for warmth."""
+        for _ in range(warm):
+            ours(), raw()
         laps = [(_rate(ours), _rate(raw)) for _ in range(self.effort.rounds)]
         self.tell(f"{name}: {', '.join(f'{one:,.0f} / {other:,.0f}' for one, other in laps)} rows/s")
         return compared(name, "rows/s", laps, bar, note, against=against)
@@ -216,7 +225,13 @@ class Bench:
             return self.rows
 
         yield self.compare(
-            "land", ours, raw, at_least(0.7), "typed, by date, AvailableNow; from_json and write.parquet", "native"
+            "land",
+            ours,
+            raw,
+            at_least(0.7),
+            "typed, by date, AvailableNow; from_json and write.parquet",
+            "native",
+            warm=1,
         )
         clean()
 

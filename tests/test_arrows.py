@@ -47,7 +47,7 @@ ARROWS = {
     "client": {"wire", "record", "partition", "errors"},
     "edge": {"client", "journal", "machine", "wire", "record", "partition", "errors"},
     "aio": {"client", "edge"},
-    "spark": {"client", "tier", "machine", "record", "partition", "errors"},
+    "spark": {"client", "edge", "tier", "machine", "record", "partition", "errors"},
     "embedding": {"server", "settings", "errors"},
     "fixture": {"embedding"},
     "drills": {
@@ -65,7 +65,7 @@ ARROWS = {
         "errors",
     },
     "doors": {"client", "record", "errors"},
-    "cli": {"broker", "server", "client", "doors", "spark", "journal", "machine", "settings", "errors", ""},
+    "cli": {"broker", "server", "client", "doors", "edge", "spark", "journal", "machine", "settings", "errors", ""},
     "__main__": {"cli"},
 }
 

@@ -42,7 +42,9 @@ READ_OPTIONS = (
     "includeHeaders",
     "columns",
     "readerId",
+    "archive",
 )
+ARCHIVE_OPTIONS = ("archive", "columns", "includeHeaders", "failOnDataLoss")
 WRITE_OPTIONS = ("endpoint", "token", "topic", "writerId")
 SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "outputmode"))  # a streaming query's, which come along
 
@@ -87,6 +89,15 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveOptions:
+    """Which archives of outboxes to read; there is no broker to ask."""
+
+    path: str
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
+    fail_on_data_loss: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """Where to write. `writer_id` is the name that a streaming query publishes under, if not Spark's own id of it."""
 
@@ -118,6 +129,23 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         fail_on_data_loss=found.truth("failOnDataLoss", default=True),
         columns=_columns(found),
         reader_id=found.text("readerId"),
+    )
+
+
+def archive_options(given: Mapping[str, str]) -> ArchiveOptions | None:
+    """Return what the options mean where archives are to be read, None where a broker is."""
+    if "archive" not in {name.lower() for name in given}:
+        return None
+    known = {name.lower() for name in ARCHIVE_OPTIONS}
+    for name in given:
+        if name.lower() in {one.lower() for one in READ_OPTIONS} - known:
+            others = ", ".join(ARCHIVE_OPTIONS[1:])
+            raise Refused(f"{name} means nothing where archives are read; beside archive there are {others}")
+    found = _Given(given, READ_OPTIONS)
+    path = found.text("archive")
+    assert path is not None
+    return ArchiveOptions(
+        path=path, columns=_columns(found), fail_on_data_loss=found.truth("failOnDataLoss", default=True)
     )
 
 

@@ -21,10 +21,20 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from cordwood.errors import Refused
 from cordwood.spark import filters, places, plan
 from cordwood.spark.columns import arrow_schema, ddl
 from cordwood.spark.extent import Range, cut, judge
-from cordwood.spark.options import EARLIEST, LATEST, Bound, ReadOptions, check_batch, check_stream, read_options
+from cordwood.spark.options import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    ReadOptions,
+    archive_options,
+    check_batch,
+    check_stream,
+    read_options,
+)
 from cordwood.spark.options import write_options as _write_options
 from cordwood.spark.settling import settle
 
@@ -44,10 +54,16 @@ class CordwoodSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns that the options ask for; wrong options are refused here, when a query is written."""
-        return ddl(read_options(self.options).columns)
+        options = archive_options(self.options) or read_options(self.options)
+        return ddl(options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what plans and reads a batch query."""
+        archives = archive_options(self.options)
+        if archives is not None:
+            from cordwood.spark.archives import ArchiveReader
+
+            return ArchiveReader(archives, to_arrow(schema))
         options = read_options(self.options)
         check_batch(options)
         # A reader that takes filters fails the query unless `spark.sql.python.filterPushdown.enabled` is set. Only
@@ -59,6 +75,8 @@ class CordwoodSource(DataSource):
         """Return what plans and reads a streaming query."""
         from cordwood.spark.stream import StreamReader
 
+        if archive_options(self.options) is not None:
+            raise Refused("archives are read by batch queries; nothing is added to them while they are read")
         options = read_options(self.options)
         check_stream(options)
         return StreamReader(options, to_arrow(schema))
