@@ -129,11 +129,16 @@ def test_every_command_has_an_example_in_its_help() -> None:
     from cordwood.cli.main import cli
 
     def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-        for name, command in group.commands.items():
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
             if isinstance(command, click.Group):
                 yield from commands(command, (*path, name))
             else:
                 yield (*path, name), command
 
-    for path, command in commands(cli):
+    found = list(commands(cli))
+    assert ("topic", "create") in [path for path, _ in found]
+    for path, command in found:
         assert "Example" in (command.help or ""), f"cordwood {' '.join(path)} has no example"

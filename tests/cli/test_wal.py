@@ -177,7 +177,7 @@ def test_another_version_is_named(data: Path) -> None:
 def test_a_directory_without_permission_is_said_in_one_line(data: Path) -> None:
     # Root may read anything, so a child that was root gives that up before it looks.
     code = (
-        "import os, sys; import cordwood.cli.main as it;"
+        "import os, sys; import cordwood.cli.main as it, cordwood.cli.wal;"
         "nobody = [65534] * 3;"
         "os.geteuid() == 0 and (os.setgroups([]), os.setresgid(*nobody), os.setresuid(*nobody));"
         "sys.argv = ['cordwood', 'wal', 'verify', sys.argv[1]]; it.main()"

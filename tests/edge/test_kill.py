@@ -12,6 +12,7 @@ from cordwood.edge.look import look, outboxes
 from cordwood.edge.outbox import Outbox
 from cordwood.edge.running import Progress, send_left_overs
 from tests.client.proxy import Proxy
+from tests.edge.left import left
 
 NOBODY = "http://127.0.0.1:9"
 
@@ -56,3 +57,16 @@ def test_left_overs_can_be_sent_by_themselves(client: Client, endpoint: str, top
     assert told[-1] == Progress(settled=4, pending=0, error=None)
     assert len(list(client.read(topic, partition=0))) == 4
     assert send_left_overs(root, endpoint) == 0
+
+
+def test_each_left_over_goes_to_the_broker_that_it_was_meant_for(
+    client: Client, endpoint: str, topic: str, root: Path
+) -> None:
+    left(root, "elsewhere", topic, NOBODY, b"not for here")
+    left(root, "here", topic, endpoint, b"1", b"2")
+    told: list[Progress] = []
+    assert send_left_overs(root, timeout_s=20, tell=told.append) == 1
+    assert told[-1].settled == 2
+    assert [message.value for message in client.read(topic, partition=0)] == [b"1", b"2"]
+    assert send_left_overs(root, endpoint, timeout_s=20) == 0, "all goes where a person says"
+    assert [message.value for message in client.read(topic, partition=0)] == [b"1", b"2", b"not for here"]

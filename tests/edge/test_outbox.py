@@ -18,6 +18,7 @@ from cordwood.edge.event import Event
 from cordwood.edge.look import look, outboxes
 from cordwood.edge.outbox import Outbox
 from cordwood.errors import Full, Locked, Refused, Unavailable
+from tests.edge.left import left
 from tests.edge.scripted import Scripted
 
 NOBODY = "http://127.0.0.1:9"  # the port where everything is refused
@@ -201,9 +202,7 @@ def test_an_execution_that_runs_is_refused_and_told_what_to_do(root: Path) -> No
 def test_a_second_run_of_an_execution_has_a_log_of_its_own_and_goes_behind_the_first(
     client: Client, endpoint: str, topic: str, root: Path
 ) -> None:
-    first = Outbox(root, execution="job/1", topic=topic, endpoint=NOBODY)
-    first.append_many([b"1", b"2"])
-    assert first.stop(0) == 2
+    left(root, "job/1", topic, endpoint, b"1", b"2")
     second = Outbox(root, execution="job/1", topic=topic, endpoint=endpoint)
     second.append(b"3")
     second.flush(10)
@@ -218,9 +217,7 @@ def test_left_overs_of_dead_executions_are_sent_and_archived(
     client: Client, endpoint: str, topic: str, root: Path
 ) -> None:
     for number in range(12):
-        dead = Outbox(root, execution=f"dead-{number:02}", topic=topic, endpoint=NOBODY)
-        dead.append(b"%d" % number)
-        dead.stop(0)
+        left(root, f"dead-{number:02}", topic, endpoint, b"%d" % number)
     with Outbox(root, execution="alive", topic=topic, endpoint=endpoint) as outbox:
         outbox.append(b"alive")
         _until(lambda: len(outboxes(root)) == 1)
@@ -232,13 +229,23 @@ def test_left_overs_of_dead_executions_are_sent_and_archived(
     assert names == {"alive.wal.zst", *(f"dead-{number:02}.wal.zst" for number in range(12))}
 
 
+def test_what_is_meant_for_another_broker_is_not_sent_to_this_one(
+    client: Client, endpoint: str, topic: str, root: Path
+) -> None:
+    left(root, "elsewhere", topic, NOBODY, b"not for here")
+    left(root, "here", topic, endpoint, b"left")
+    with Outbox(root, execution="alive", topic=topic, endpoint=endpoint) as outbox:
+        outbox.append(b"new")
+        _until(lambda: len(stored(client, topic)) == 2)
+    assert sorted(value or b"" for value in stored(client, topic)) == [b"left", b"new"]
+    assert [(look(path).execution, look(path).pending) for path in outboxes(root)] == [("elsewhere", 1)]
+
+
 def test_a_damaged_left_over_is_left_alone_and_others_go_on(
     client: Client, endpoint: str, topic: str, root: Path
 ) -> None:
     for name in ("good", "bad"):  # nobody comes behind the bad one who could take it
-        dead = Outbox(root, execution=name, topic=topic, endpoint=NOBODY)
-        dead.append(name)
-        dead.stop(0)
+        left(root, name, topic, endpoint, name.encode())
     segment = max((root / "bad").glob("*.wal"))
     data = bytearray(segment.read_bytes())
     data[-20] ^= 1

@@ -11,7 +11,7 @@ from cordwood.edge.facts import VERSION, Archived, Begun, Fact, Parked, Renewed,
 from cordwood.edge.state import State
 
 HERE = Path(__file__).parent
-BEGUN = Begun(VERSION, "job-42/ü", "shop/events", "0123456789abcdef", 1_000)
+BEGUN = Begun(VERSION, "job-42/ü", "shop/events", "0123456789abcdef", 1_000, "http://10.0.0.5:7878")
 # One of each kind, in an order in which an outbox could have written them.
 FACTS: list[Fact] = [
     columns(0, [Draft(1_000_000, None, b"one", None)]),

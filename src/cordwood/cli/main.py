@@ -5,34 +5,49 @@
 
 import logging
 import sys
+from importlib import import_module
 
 import click
 
 from cordwood import __version__
-from cordwood.cli.demo import demo
-from cordwood.cli.group import group
-from cordwood.cli.messages import consume, produce, read
-from cordwood.cli.outbox import outbox
-from cordwood.cli.run import run
-from cordwood.cli.serve import serve
-from cordwood.cli.spark import spark
-from cordwood.cli.spark.failure import of_spark
-from cordwood.cli.topic import topic
-from cordwood.cli.wal import wal
 from cordwood.errors import CordwoodError
 
+# command → the module that has it
+_PLACES = {
+    "serve": "serve",
+    "topic": "topic",
+    "produce": "messages",
+    "consume": "messages",
+    "read": "messages",
+    "group": "group",
+    "run": "run",
+    "outbox": "outbox",
+    "wal": "wal",
+    "spark": "spark",
+    "demo": "demo",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class _Commands(click.Group):
+    """The commands, each loaded when it is asked for: whoever runs one does not wait for the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_PLACES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _PLACES:
+            return None
+        found: click.Command = getattr(import_module(f"cordwood.cli.{_PLACES[cmd_name]}"), cmd_name)
+        return found
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="cordwood")
 def cli() -> None:
     """A durable message log and work queue that Spark reads and writes as a table.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 65 damaged data, 75 try later.
     """
-
-
-for command in (serve, topic, produce, consume, read, group, run, outbox, wal, spark, demo):
-    cli.add_command(command)
 
 
 def main() -> None:
@@ -56,6 +71,10 @@ def main() -> None:
         click.echo(f"cordwood: {where}{error.strerror or error}", err=True)
         sys.exit(1)
     except Exception as error:
+        if "pyspark" not in sys.modules:
+            raise
+        from cordwood.cli.spark.failure import of_spark
+
         said = of_spark(error)
         if said is None:
             raise

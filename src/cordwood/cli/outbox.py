@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cordwood.cli.duration import Duration
-from cordwood.cli.endpoint import as_json, endpoint, outbox_directory
+from cordwood.cli.endpoint import as_json, outbox_directory
 from cordwood.cli.outbox_inspect import inspect
 from cordwood.cli.show import age_text, bytes_text, progress_bar, table
 from cordwood.errors import CordwoodError, Damaged, NotFound, Unavailable
@@ -94,13 +94,15 @@ def list_outboxes(archives: bool, root: str, as_json: bool) -> None:
         for one in found:
             seen = one.look
             numbers: tuple[object, ...] = ("?",) * 5
-            topic, error = "?", one.error or ""
+            topic, broker, error = "?", "?", one.error or ""
             if seen is not None:
                 age = age_text(now_ms - seen.created_ms)
                 numbers = (seen.pending, seen.sent, seen.failed, bytes_text(seen.bytes_on_disk), age)
-                topic = seen.topic or "(a function)"
-            rows.append((execution_of(one.path.name), topic, one.state, *numbers, error))
-        table(["execution", "topic", "state", "pending", "sent", "failed", "size", "age", "last error"], rows)
+                topic, broker = seen.topic or "(a function)", seen.endpoint or ""
+            rows.append((execution_of(one.path.name), topic, broker, one.state, *numbers, error))
+        table(
+            ["execution", "topic", "broker", "state", "pending", "sent", "failed", "size", "age", "last error"], rows
+        )
     if archives:
         lines = [(one["execution"], one["file"], bytes_text(one["bytes"]), age_text(one["age_ms"])) for one in shelf]
         click.echo("")
@@ -119,6 +121,7 @@ def _as_json(one: Found, now_ms: int) -> dict[str, Any]:
     if one.look is not None:
         shown |= {
             "topic": one.look.topic,
+            "endpoint": one.look.endpoint,
             "pending": one.look.pending,
             "pending_bytes": one.look.pending_bytes,
             "sent": one.look.sent,
@@ -156,9 +159,13 @@ outbox.add_command(inspect)
     help="First, number anew what may be stored: for one that stays at 409, when you saw that it is not stored.",
 )
 @directory
-@endpoint
+@click.option(
+    "--endpoint",
+    envvar="CORDWOOD_ENDPOINT",
+    help="Send everything to this broker.  [default: each to the one that it was meant for]",
+)
 @as_json
-def send(timeout_s: float | None, resend: tuple[str, ...], root: str, endpoint: str, as_json: bool) -> None:
+def send(timeout_s: float | None, resend: tuple[str, ...], root: str, endpoint: str | None, as_json: bool) -> None:
     """Send what left-overs have pending, archive them, and exit: 75 if some events remain, 65 if only damaged ones.
 
     Living outboxes are left to their own processes. It ends when the broker cannot be reached; run it again later.

@@ -23,13 +23,14 @@ Bytes: TypeAlias = bytes | memoryview
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True, tag="begun"):
-    """Whose log this is. `topic` is None where a function delivers and no broker."""
+    """Whose log this is, and where its events go. `topic` is None where a function delivers and no broker."""
 
     version: int
     execution: str
     topic: str | None
     producer: str
     created_ms: int
+    endpoint: str | None = None
 
 
 class Appended(msgspec.Struct, frozen=True, array_like=True, tag="events", gc=False):

@@ -18,6 +18,7 @@ from random import Random
 
 from cordwood.edge import archive
 from cordwood.edge.delivery import Delivery, Terms
+from cordwood.edge.facts import Begun
 from cordwood.edge.log import Log
 from cordwood.edge.look import fold
 from cordwood.edge.names import GONE, NEW, is_log, run_of, taken_name
@@ -40,13 +41,26 @@ class _Taken:
 
 
 class LeftOvers:
-    """Finds left-overs in the roots that it watches, for one way out."""
+    """Finds left-overs in the roots that it watches, for one way out.
 
-    def __init__(self, clock: Clock, random: Random, terms: Terms, *, numbered: bool, archives: bool = True):
+    Those that were meant for another broker than `endpoint` are left alone; None takes them all.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        random: Random,
+        terms: Terms,
+        *,
+        numbered: bool,
+        archives: bool = True,
+        endpoint: str | None = None,
+    ):
         self._clock = clock
         self._random = random
         self._terms = terms
         self._numbered = numbered
+        self._endpoint = endpoint
         self._archives = archives
         self._roots: list[Path] = []
         self._runs: dict[Delivery, Path] = {}  # living outboxes
@@ -90,8 +104,7 @@ class LeftOvers:
         try:
             state = fold(directory)
             # One without events to send, but with parked ones, waits for a person; one of another kind for another.
-            ours = state.begun is not None and (state.begun.topic is not None) == self._numbered
-            if not ours or (not state.pending and state.failed):
+            if not self._is_ours(state.begun) or (not state.pending and state.failed):
                 self._alone.add(path)
                 directory.close()
                 return None
@@ -112,6 +125,11 @@ class LeftOvers:
         )
         self._taken[delivery] = _Taken(root, path, opened.state.sent)
         return delivery
+
+    def _is_ours(self, begun: Begun | None) -> bool:
+        if begun is None or (begun.topic is not None) != self._numbered:
+            return False
+        return self._endpoint is None or begun.endpoint == self._endpoint
 
     def blocked(self, delivery: Delivery) -> bool:
         """Say whether an earlier run of this execution has still to be sent, by us or by another process."""

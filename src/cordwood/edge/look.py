@@ -38,6 +38,7 @@ class Look:
     epoch: int
     parked: tuple[Parked, ...]
     bytes_on_disk: int
+    endpoint: str | None
 
 
 def outboxes(root: str | Path) -> list[Path]:
@@ -83,6 +84,7 @@ def look(path: str | Path) -> Look:
         state.epoch,
         tuple(state.parked),
         size,
+        state.begun.endpoint,
     )
 
 

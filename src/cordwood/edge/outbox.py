@@ -85,7 +85,7 @@ class Outbox:
 
         terms = Terms(batch_events=batch_events, batch_bytes=batch_bytes, linger_ms=linger_ms)
         place = running.Place.of(endpoint, token, tls, send)
-        self._path, self._log = running.begin(self.root, self.execution, topic, max_bytes, self._clock)
+        self._path, self._log = running.begin(self.root, self.execution, topic, place.url, max_bytes, self._clock)
         self._shared, self._delivery = running.join(place, self._path, self._log, terms, archives=archive)
         self._sender = self._shared.sender
         _live.add(self)

@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,9 @@ _random = SystemRandom()
 # A log of its own
 
 
-def begin(root: Path, execution: str, topic: str | None, max_bytes: int, clock: SystemClock) -> tuple[Path, Log]:
+def begin(
+    root: Path, execution: str, topic: str | None, endpoint: str | None, max_bytes: int, clock: SystemClock
+) -> tuple[Path, Log]:
     """Make the directory and its log, durable and locked, then give it its name: nobody sees it half made."""
     name = quoted(execution)
     path = root / name
@@ -51,7 +53,7 @@ def begin(root: Path, execution: str, topic: str | None, max_bytes: int, clock: 
     _step_aside(root, path)
     made = root / f"{name}@{NEW}{secrets.token_hex(8)}"
     made.mkdir(0o700)
-    begun = Begun(VERSION, execution, topic, secrets.token_hex(16), clock.now_ms())
+    begun = Begun(VERSION, execution, topic, secrets.token_hex(16), clock.now_ms(), endpoint)
     kept: Log | None = None
     try:
         directory = RealDirectory(made)
@@ -107,10 +109,11 @@ def _running(execution: str, path: Path) -> Locked:
 
 
 class Place:
-    """Where an outbox sends to; outboxes with an equal one share a sender."""
+    """Where an outbox sends to; outboxes with an equal one share a sender. `url` is None where it is a function."""
 
-    def __init__(self, key: tuple[Any, ...], name: str, post: Callable[[], Post], numbered: bool):
-        self.key, self.name, self.post, self.numbered = key, name, post, numbered
+    def __init__(self, key: tuple[Any, ...], name: str, post: Callable[[], Post], url: str | None):
+        self.key, self.name, self.post, self.url = key, name, post, url
+        self.numbered = url is not None
 
     @classmethod
     def of(
@@ -122,10 +125,10 @@ class Place:
     ) -> "Place":
         """Return it, or refuse what is none."""
         if send is not None:
-            return cls(("call", send), getattr(send, "__name__", "call"), lambda: CallPost(send), False)
+            return cls(("call", send), getattr(send, "__name__", "call"), lambda: CallPost(send), None)
         found = parse(url or os.environ.get("CORDWOOD_ENDPOINT") or DEFAULT_ENDPOINT, token, tls)
         key = ("http", found.url, found.token, tls)
-        return cls(key, f"{found.host}:{found.port}", lambda: HttpPost(found), True)
+        return cls(key, f"{found.host}:{found.port}", lambda: HttpPost(found), found.url)
 
 
 class Shared:
@@ -133,7 +136,7 @@ class Shared:
 
     def __init__(self, place: Place, terms: Terms, archives: bool):
         clock = SystemClock()
-        self.left = LeftOvers(clock, _random, terms, numbered=place.numbered, archives=archives)
+        self.left = LeftOvers(clock, _random, terms, numbered=place.numbered, archives=archives, endpoint=place.url)
         self.sender = Sender(place.post(), clock, _random.random, self.left)
         self.key = place.key
         self.users = 0
@@ -207,16 +210,49 @@ def send_left_overs(
 ) -> int:
     """Send what dead executions left in this root, archive it, and return how many of their events remain.
 
-    It returns when nothing is left that nobody else has, when the broker cannot be reached, or after `timeout_s`.
-    `tell` is called now and then, and at the end.
+    All goes to `endpoint`; without one, each goes to the broker that it was meant for. It returns when nothing is
+    left that nobody else has, when a broker cannot be reached, or after `timeout_s`. `tell` is called now and then,
+    and at the end.
     """
     root = Path(root).expanduser().absolute()
-    place = Place.of(endpoint, token, tls, None)
-    clock = SystemClock()
-    left = LeftOvers(clock, _random, Terms(linger_ms=0), numbered=True, archives=archives)
-    left.watch(root)
-    sender = Sender(place.post(), clock, _random.random, left)
     until = None if timeout_s is None else time.monotonic() + timeout_s
+    settled = 0
+    for url in [endpoint] if endpoint is not None else _endpoints(root):
+        place = Place.of(url, token, tls, None)
+        left = LeftOvers(
+            SystemClock(),
+            _random,
+            Terms(linger_ms=0),
+            numbered=True,
+            archives=archives,
+            endpoint=None if endpoint is not None else place.url,
+        )
+        left.watch(root)
+
+        def told(progress: Progress, before: int = settled) -> None:
+            tell(replace(progress, settled=before + progress.settled))
+
+        _send(place, left, until, told)
+        settled += left.settled
+    return sum(_pending(path) for path in outboxes(root))
+
+
+def _endpoints(root: Path) -> list[str]:
+    """Return the brokers that the left-overs of a root were meant for."""
+    found = set()
+    for path in outboxes(root):
+        try:
+            one = look(path)
+        except (CordwoodError, OSError):
+            continue  # who looks at what remains says so
+        if one.endpoint is not None and not one.living:
+            found.add(one.endpoint)
+    return sorted(found)
+
+
+def _send(place: Place, left: LeftOvers, until: float | None, tell: Callable[[Progress], None]) -> None:
+    """Send the left-overs that are found, until there is none, or the broker cannot be reached, or it is too late."""
+    sender = Sender(place.post(), SystemClock(), _random.random, left)
     try:
         while True:
             wait = sender.turn()
@@ -230,7 +266,6 @@ def send_left_overs(
             time.sleep(min(wait, 50) / 1000)
     finally:
         sender.let_go()
-    return sum(_pending(path) for path in outboxes(root))
 
 
 def _pending(path: Path) -> int:
