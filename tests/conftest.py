@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,6 +10,20 @@ from hypothesis import HealthCheck, settings
 # No time is asserted anywhere: the machine is shared.
 settings.register_profile("cordwood", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("cordwood")
+
+
+SPARK = Path(__file__).parent / "spark"
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist looks for groups in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the tests of Spark run in one process: a second Spark would cost more than it saves.
+
+    Here and not beside them: a conftest that is found while collecting comes too late for xdist.
+    """
+    for item in items:
+        if SPARK in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def skip_for_want_of(what: str) -> None:

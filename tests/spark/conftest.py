@@ -14,14 +14,6 @@ from tests.conftest import skip_for_want_of
 from tests.real.served import until
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist looks for groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have all of these run in one process: a second Spark would cost more than it saves."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A session on two cores, where a task may fail twice."""
