@@ -11,7 +11,7 @@ import pytest
 
 from cordwood import Client
 from cordwood.drills.spark_cluster import processes
-from cordwood.spark import session
+from cordwood.spark import java, session
 from tests.conftest import skip_for_want_of
 from tests.real.served import until
 from tests.real.stores import KEYS, s3_store
@@ -59,7 +59,7 @@ class Site:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     pytest.importorskip("pyspark")
-    trouble = session.java_home(os.environ)[1]
+    trouble = java.java_home(os.environ)[1]
     if trouble is not None:
         skip_for_want_of(f"Java ({trouble})")
     directory = tmp_path_factory.mktemp("cluster")

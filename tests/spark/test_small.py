@@ -147,30 +147,6 @@ def test_a_directory_that_is_not_here_is_not_made(tmp_path: Path, caplog: pytest
 # Java
 
 
-def test_java_versions_are_read() -> None:
-    assert session.java_version('openjdk version "17.0.15" 2025-04-15') == 17
-    assert session.java_version('java version "1.8.0_402"') == 8
-    assert session.java_version('openjdk version "25" 2026') == 25
-    assert session.java_version("segmentation fault") is None
-
-
-def test_a_java_that_is_missing_or_too_old_is_one_line(tmp_path: Path) -> None:
-    trouble = session.java_trouble({"PATH": str(tmp_path)})
-    assert trouble is not None
-    assert "needs Java 17 or newer, and there is none: install" in trouble
-    trouble = session.java_trouble({"JAVA_HOME": str(tmp_path)})
-    assert trouble is not None
-    assert f"JAVA_HOME is {tmp_path}" in trouble
-    (tmp_path / "bin").mkdir()
-    java = tmp_path / "bin" / "java"
-    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
-    java.chmod(0o755)
-    trouble = session.java_trouble({"JAVA_HOME": str(tmp_path)})
-    assert trouble is not None
-    assert f"{java} is 11" in trouble
-    assert "\n" not in trouble
-
-
 def test_times_are_microseconds_to_the_last_one() -> None:
     moment = datetime(2100, 1, 1, tzinfo=UTC) + timedelta(microseconds=1)
     assert wanted([EqualTo("timestamp", moment)]).since_us == 4_102_444_800_000_001

@@ -30,7 +30,7 @@ from typing import Any
 
 from cordwood.client.client import Client
 from cordwood.drills.spark_cluster import Cluster, end_session
-from cordwood.spark import session
+from cordwood.spark import java
 
 DRIVER = ("planned", "staged", "published", "committed", "forgotten")
 BROKER = ("planned", "staged", "published")
@@ -61,7 +61,7 @@ def reason_to_skip() -> str | None:
     """Return why this cannot run here, in one line; None if it can."""
     if find_spec("pyspark") is None:
         return "pyspark is missing: pip install 'cordwood[spark]'"
-    return session.java_home(os.environ)[1]
+    return java.java_home(os.environ)[1]
 
 
 def run(kills: int, points: Sequence[str] = POINTS, tell: Callable[[str], None] = lambda line: None) -> Report:
