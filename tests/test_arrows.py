@@ -65,7 +65,21 @@ ARROWS = {
         "errors",
     },
     "doors": {"client", "record", "errors"},
-    "cli": {"broker", "server", "client", "doors", "edge", "spark", "journal", "machine", "settings", "errors", ""},
+    "demo": {"client", "errors"},
+    "cli": {
+        "broker",
+        "server",
+        "client",
+        "demo",
+        "doors",
+        "edge",
+        "spark",
+        "journal",
+        "machine",
+        "settings",
+        "errors",
+        "",
+    },
     "__main__": {"cli"},
 }
 
