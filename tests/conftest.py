@@ -5,10 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # No time is asserted anywhere: the machine is shared.
 settings.register_profile("cordwood", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("hurried", settings.get_profile("cordwood"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("cordwood")
 
 

@@ -95,7 +95,8 @@ def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
         done = run(["-c", script, str(most)], sources)
         assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
     else:
-        done = run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant["tests"]], sources)
+        hurried = ["-p", "no:cacheprovider", "--hypothesis-profile=hurried"]  # no smaller example is looked for
+        done = run(["-m", "pytest", "-x", "-q", *hurried, *mutant["tests"]], sources)
         assert re.search(r"^\d+ failed", done.stdout, re.M), f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
         assert "error" not in done.stdout.rsplit("\n", 2)[-2], f"{path.stem} broke the test itself\n{done.stdout}"
 
