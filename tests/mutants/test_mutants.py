@@ -2,7 +2,7 @@
 
 A mutant is a TOML file: `why`, the `edits` (file, before, after; each `before` stands exactly once in the file), and
 what must fail: `tests` (pytest names), `crashes` (of simulated disks), `histories` (of broker and model, at most so
-many) or `power_cuts` (of a real filesystem).
+many; the seed `first` is tried first, since it killed the mutant before) or `power_cuts` (of a real filesystem).
 """
 
 import os
@@ -26,7 +26,7 @@ CRASH = """
 import logging, sys
 logging.disable(logging.WARNING)
 from cordwood.drills.journal_crash import Violation, run_disk
-for seed in range(int(sys.argv[1])):
+for seed in (int(sys.argv[2]), *range(int(sys.argv[1]))):
     try:
         run_disk(seed)
     except Violation as violation:
@@ -38,7 +38,7 @@ HISTORIES = """
 import logging, sys
 logging.disable(logging.WARNING)
 from cordwood.drills.broker_model.history import Violation, run_history
-for seed in range(int(sys.argv[1])):
+for seed in (int(sys.argv[2]), *range(int(sys.argv[1]))):
     try:
         run_history(seed)
     except Violation as violation:
@@ -92,7 +92,7 @@ def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
         assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
     elif "crashes" in mutant or "histories" in mutant:
         script, most = (CRASH, mutant["crashes"]) if "crashes" in mutant else (HISTORIES, mutant["histories"])
-        done = run(["-c", script, str(most)], sources)
+        done = run(["-c", script, str(most), str(mutant.get("first", 0))], sources)
         assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
     else:
         hurried = ["-p", "no:cacheprovider", "--hypothesis-profile=hurried"]  # no smaller example is looked for
@@ -104,5 +104,5 @@ def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "script"), [("crashes", CRASH), ("histories", HISTORIES)])
 def test_without_a_mutant_the_same_seeds_survive(kind: str, script: str) -> None:
     most = max(tomllib.loads(path.read_text()).get(kind, 0) for path in MUTANTS)
-    done = run(["-c", script, str(most)], ROOT / "src")
+    done = run(["-c", script, str(most), "0"], ROOT / "src")
     assert done.returncode == 0, done.stdout + done.stderr
