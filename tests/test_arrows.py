@@ -17,6 +17,7 @@ ARROWS = {
     "wire": {"compose", "record", "errors"},
     "http": {"errors"},
     "machine": {"errors"},
+    "auth": {"machine", "errors"},
     "journal": {"machine", "errors"},
     "tier": {"journal", "machine", "record", "errors"},
     "sim": {"machine", "errors"},
@@ -32,6 +33,7 @@ ARROWS = {
         "errors",
     },
     "server": {
+        "auth",
         "broker",
         "tier",
         "wire",
@@ -65,7 +67,20 @@ ARROWS = {
         "errors",
     },
     "doors": {"client", "record", "errors"},
-    "cli": {"broker", "server", "client", "doors", "edge", "spark", "journal", "machine", "settings", "errors", ""},
+    "cli": {
+        "auth",
+        "broker",
+        "server",
+        "client",
+        "doors",
+        "edge",
+        "spark",
+        "journal",
+        "machine",
+        "settings",
+        "errors",
+        "",
+    },
     "__main__": {"cli"},
 }
 

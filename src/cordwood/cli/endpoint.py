@@ -8,9 +8,42 @@ import click
 DEFAULT = "http://127.0.0.1:7878"
 F = TypeVar("F", bound=Callable[..., Any])
 
-endpoint = click.option(
-    "--endpoint", envvar="CORDWOOD_ENDPOINT", default=DEFAULT, show_default=True, help="Where the broker is."
-)
+
+def credentials(command: F) -> F:
+    """Add the options that say how to get in; what they say holds for every endpoint of this process."""
+    for option in (
+        click.option(
+            "--ca",
+            metavar="FILE",
+            expose_value=False,
+            callback=lambda ctx, param, value: _use("use_ca", value),
+            help="Who signs the broker's certificate (PEM), if nobody this computer trusts. [env: CORDWOOD_CA]",
+        ),
+        click.option(
+            "--token",
+            expose_value=False,
+            callback=lambda ctx, param, value: _use("use_token", value),
+            help="Your token. Others on this computer see it there; better in the environment. [env: CORDWOOD_TOKEN]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _use(name: str, value: str | None) -> None:
+    from cordwood.client import endpoint
+
+    getattr(endpoint, name)(value)
+
+
+def endpoint(command: F) -> F:
+    """Add the options that say where the broker is and how to get in."""
+    where = click.option(
+        "--endpoint", envvar="CORDWOOD_ENDPOINT", default=DEFAULT, show_default=True, help="Where the broker is."
+    )
+    return where(credentials(command))
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 

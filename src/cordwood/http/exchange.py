@@ -24,7 +24,7 @@ from cordwood.http.occupancy import Occupancy
 from cordwood.http.refusal import Refusal
 from cordwood.http.request import Request
 from cordwood.http.response import CLOSES, STAYS, STAYS_1_0, Response, encode_head, encode_stream_head
-from cordwood.http.stream import Gone, Stream
+from cordwood.http.stream import Barred, Gone, Stream
 
 log = logging.getLogger("cordwood.http")
 
@@ -245,6 +245,8 @@ class Exchange:
         stream.close()
         if self._gone:
             _retire(request, task)
+        elif not task.cancelled() and isinstance(task.exception(), Barred):
+            self.stays = False  # cut: whatever comes next is for somebody who may have it
         elif task.cancelled() or task.exception() is not None:
             log.error("the stream of %r failed", request, exc_info=None if task.cancelled() else task.exception())
             self.stays = False  # and no last chunk, so that the client sees that something is missing
@@ -276,7 +278,7 @@ def _retire(request: Request, future: asyncio.Future[Answer] | asyncio.Future[No
         answer = future.result()
         if answer is not None:
             _drop(answer)
-    elif not isinstance(error, Gone | Refusal):
+    elif not isinstance(error, Gone | Barred | Refusal):
         log.error("%r failed after its client went away", request, exc_info=error)
 
 

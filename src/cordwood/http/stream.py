@@ -21,12 +21,16 @@ class Gone(ConnectionError):
     """The peer of a stream went away; what was sent last may not have arrived."""
 
 
+class Barred(Exception):
+    """Whoever opened a stream may not have more of it."""
+
+
 class Stream:
     """An open-ended answer: `run(stream)` sends its body, and returns when there is no more.
 
     `closed` is set once nothing more can be sent, for whatever reason; `when_closed` calls at that moment.
     If the peer goes away while `run` waits in `send`, that raises Gone; if it waits elsewhere, `run` is cancelled.
-    `ending` is set when the server wants to stop.
+    `ending` is set when the server wants to stop, or when `bar` says that nothing more may be sent.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Stream:
         self._room = asyncio.Event()
         self._room.set()
         self._waiting = 0
+        self._barred = False
         self._turn_bytes = 0
         self._transport: asyncio.WriteTransport | None = None
         self._chunked = True
@@ -63,6 +68,8 @@ class Stream:
             await self._wait(self._room.wait())
         if self.closed.is_set() or self._transport is None:
             raise Gone("the stream is closed")
+        if self._barred:
+            raise Barred("no more of this may be sent")
         size = sum(map(len, pieces))
         if not size:
             return  # an empty chunk would mean the end
@@ -86,6 +93,12 @@ class Stream:
         else:
             self._callbacks.append(callback)
 
+    def bar(self) -> None:
+        """Let nothing more be sent: `run` is told to end, and raises Barred if it sends again."""
+        self._barred = True
+        self.ending.set()
+        self._room.set()
+
     # What follows is for the connection.
 
     def open(self, transport: asyncio.WriteTransport, *, chunked: bool) -> None:
@@ -96,7 +109,8 @@ class Stream:
 
     def pause(self) -> None:
         """Make `send` wait."""
-        self._room.clear()
+        if not self._barred:
+            self._room.clear()
 
     def resume(self) -> None:
         """Let `send` go on."""

@@ -29,8 +29,8 @@ class TextLines(logging.Formatter):
     """The same for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = " ".join(f"{name}={value}" for name, value in vars(record).items() if name not in _OWN)
-        line = f"{_time(record.created)} {record.levelname.lower():7} {record.name}: {record.getMessage()}"
+        facts = " ".join(f"{name}={_one_line(value)}" for name, value in vars(record).items() if name not in _OWN)
+        line = f"{_time(record.created)} {record.levelname.lower():7} {record.name}: {_one_line(record.getMessage())}"
         if facts:
             line += f"  {facts}"
         if record.exc_info:
@@ -45,6 +45,13 @@ def log_to_stderr(level: str, layout: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [sink]
     root.setLevel(level.upper())
+    logging.getLogger("cordwood.audit").setLevel(logging.INFO)  # who did what is told at every level
+
+
+def _one_line(value: object) -> str:
+    """Return a value's text; what would begin a line of its own, or move the cursor, is escaped."""
+    text = str(value)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def _time(seconds: float) -> str:
