@@ -11,7 +11,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -73,17 +73,20 @@ class TokenFile:
         """Return the tokens; None when there is no file. Refuses a file that others than its owner may change."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode):
+                    raise Refused(f"{self.path} is not a file")
+                if found.st_mode & OTHERS_MAY_WRITE:
+                    raise Refused(f"{self.path} may be changed by others than its owner: chmod 600 {self.path}")
+                with open(descriptor, "rb", closefd=False) as file:
+                    data = file.read(MOST_BYTES + 1)
+            finally:
+                os.close(descriptor)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise Refused(f"{self.path}: {error.strerror}") from error
-        with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise Refused(f"{self.path} is not a file")
-            if found.st_mode & OTHERS_MAY_WRITE:
-                raise Refused(f"{self.path} may be changed by others than its owner: chmod 600 {self.path}")
-            data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise Refused(f"{self.path} has more than {MOST_BYTES} bytes")
         return decode(data, str(self.path))
@@ -119,7 +122,8 @@ class TokenFile:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep others who want to change the file waiting, on a lock that ends with the process."""
-        make_directory(self.path.parent)
+        with suppress(FileExistsError):  # another made it this moment
+            make_directory(self.path.parent)
         descriptor = os.open(
             self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )

@@ -53,7 +53,9 @@ class Handshakes:
             self._watch(listening)
 
     def close(self) -> None:
-        """Accept nothing more; a handshake that is under way is broken off."""
+        """Accept nothing more; a handshake that is under way is broken off. Twice is once."""
+        if self._closed:
+            return
         self._closed = True
         for listening in self.sockets:
             self._loop.remove_reader(listening)

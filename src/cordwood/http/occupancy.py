@@ -24,6 +24,7 @@ class Occupancy:
         self.handshaking = 0  # accepted, and not yet a connection
         self.receiving_bytes = 0
         self.stopping = False
+        self.send_s = limits.send_s
         # One for all connections: a loop reads into it and has it taken from it before it reads for another one.
         self.buffer = memoryview(bytearray(RECEIVE_BYTES))
         self.empty = asyncio.Event()

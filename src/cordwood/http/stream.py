@@ -22,7 +22,7 @@ class Gone(ConnectionError):
 
 
 class Barred(Exception):
-    """Whoever opened a stream may not have more of it."""
+    """Whoever opened a stream may not have more of it, or does not take it."""
 
 
 class Stream:
@@ -54,7 +54,7 @@ class Stream:
         self._barred = False
         self._turn_bytes = 0
         self._transport: asyncio.WriteTransport | None = None
-        self._chunked = True
+        self.chunked = True
 
     async def send(self, *pieces: Body) -> None:
         """Hand pieces over together, after waiting while the peer is too far behind. Raises Gone when it went away.
@@ -74,7 +74,7 @@ class Stream:
         if not size:
             return  # an empty chunk would mean the end
         self._turn_bytes += size
-        if self._chunked:
+        if self.chunked:
             self._transport.writelines((b"%x\r\n" % size, *pieces, b"\r\n"))
         else:
             self._transport.writelines(pieces)
@@ -105,7 +105,7 @@ class Stream:
         """Begin: the head is sent, pieces may follow."""
         assert self._transport is None, "a stream answers one request"
         self._transport = transport
-        self._chunked = chunked
+        self.chunked = chunked
 
     def pause(self) -> None:
         """Make `send` wait."""
