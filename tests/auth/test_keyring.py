@@ -72,10 +72,10 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = Keyring([TWO])
     for spaces in range(1, 20):
         assert ring.find(b"Bearer" + b" " * spaces + OTHER.encode(), 0).token is TWO
-        assert len(ring._remembered) <= 5
+        assert len(ring.remembered) <= 5
     with pytest.raises(Unknown):
         ring.find(shown(TEXT), 0)
-    assert shown(TEXT) not in ring._remembered, "only what is right is remembered"
+    assert shown(TEXT) not in ring.remembered, "only what is right is remembered"
 
 
 def test_a_token_has_256_random_bits_and_only_their_hash_is_kept() -> None:

@@ -39,7 +39,7 @@ class Keyring:
 
     def __init__(self, tokens: Iterable[Token] = ()):
         self._bearers = {token.id: (Bearer(token), bytes.fromhex(token.hash)) for token in tokens}
-        self._remembered: dict[bytes, Bearer] = {}
+        self.remembered: dict[bytes | None, Bearer] = {}  # by the whole header; the time is not looked at
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -50,12 +50,12 @@ class Keyring:
         """Return who shows this header; raise Unknown for nobody, and for one whose time is over."""
         if authorization is None:
             raise Unknown("this needs a token: Authorization: Bearer …")
-        bearer = self._remembered.get(authorization)
+        bearer = self.remembered.get(authorization)
         if bearer is None:
             bearer = self._prove(authorization)
-            if len(self._remembered) >= MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[authorization] = bearer
+            if len(self.remembered) >= MOST_REMEMBERED:
+                self.remembered.clear()
+            self.remembered[authorization] = bearer
         if bearer.expires_at is not None and now_ms >= bearer.expires_at:
             raise Unknown("the token has expired; ask for another one")
         return bearer

@@ -24,6 +24,8 @@ class Right(StrEnum):
     CONSUME = "consume"
     ADMIN = "admin"
 
+    __hash__ = str.__hash__  # an Enum's own is Python code, and each request asks for a right by it
+
 
 class Grant(NamedTuple):
     """A right for all topics whose names begin like this; an empty prefix is for all, and for the broker itself."""

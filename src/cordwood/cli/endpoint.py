@@ -16,13 +16,13 @@ def credentials(command: F) -> F:
             "--ca",
             metavar="FILE",
             expose_value=False,
-            callback=lambda ctx, param, value: _use("use_ca", value),
+            callback=lambda ctx, param, value: _use(ctx, "use_ca", value),
             help="Who signs the broker's certificate (PEM), if nobody this computer trusts. [env: CORDWOOD_CA]",
         ),
         click.option(
             "--token",
             expose_value=False,
-            callback=lambda ctx, param, value: _use("use_token", value),
+            callback=lambda ctx, param, value: _use(ctx, "use_token", value),
             help="Your token. Others on this computer see it there; better in the environment. [env: CORDWOOD_TOKEN]",
         ),
     ):
@@ -30,10 +30,13 @@ def credentials(command: F) -> F:
     return command
 
 
-def _use(name: str, value: str | None) -> None:
-    from cordwood.client import endpoint
+def _use(ctx: click.Context, name: str, value: str | None) -> None:
+    if value is not None:
+        from cordwood.client import endpoint
 
-    getattr(endpoint, name)(value)
+        use = getattr(endpoint, name)
+        use(value)
+        ctx.call_on_close(lambda: use(None))
 
 
 def endpoint(command: F) -> F:

@@ -62,23 +62,31 @@ class Door:
 
     # Who comes
 
-    def admit(self, request: Request, need: Need, *, known: bool = False) -> Visit | None:
+    def admit(self, request: Request, need: Need, known: bool = False) -> Visit | None:
         """Let a request in, or raise Refusal; None where nobody is asked, unless they must be `known`."""
+        headers = request.headers
         if not self.locked:
-            try:
-                self._origins.check(request, need)
-            except Refusal:
-                self.refused("origin", None, peer=request.peer)
-                raise
+            if not self._origins.plain(headers):
+                self._check_origin(request, need)
             return Visit(self, None, need.right, request.peer) if known else None
         if need is OPEN:
             return None
-        visit = Visit(self, self._bearer(request.headers, request.peer), need.right, request.peer)
+        bearer = self.keyring.remembered.get(headers.get(b"authorization"))
+        if bearer is None or bearer.expires_at is not None:
+            bearer = self._bearer(headers, request.peer)
+        visit = Visit(self, bearer, need.right, request.peer)
         if need.of is Of.BROKER:
             assert need.right is not None, "a right for everything is a right"
             if not visit.may_everywhere(need.right):
                 visit.refuse(need.right, None)
         return visit
+
+    def _check_origin(self, request: Request, need: Need) -> None:
+        try:
+            self._origins.check(request, need)
+        except Refusal:
+            self.refused("origin", None, peer=request.peer)
+            raise
 
     def screen(self, headers: dict[bytes, bytes], peer: str) -> None:
         """Raise Refusal before a large body is received from somebody without a token."""

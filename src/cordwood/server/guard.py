@@ -26,13 +26,14 @@ def guarded(
 ) -> Callable[..., Any]:
     """Return a route's act, for those who may. `action` is what the audit calls it, `names` those in its path."""
     bound, door = partial(act, desk), desk.door
+    admit, is_open = door.admit, need is OPEN
     in_path, waits, audited = need.of is Of.PATH, asyncio.iscoroutinefunction(act), bool(action)
 
     def serve(request: Request, *given: str) -> Answer:
-        visit = request.visit = door.admit(request, need, known=audited)
+        visit = request.visit = admit(request, need, audited)
         if visit is not None and in_path:
             visit.allow(given[0])
-        if need is OPEN:
+        if is_open:
             return bound(request, *given)  # type: ignore[no-any-return]
         if waits:
             return _awaited(door, bound, request, given)

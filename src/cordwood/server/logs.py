@@ -2,11 +2,16 @@
 
 import json
 import logging
+import re
 import sys
 import time
 
 # What a record has by itself; everything beside was given as `extra` and is a fact of the event.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+# Nobody is asked to put a token into a path or a query, and somebody will.
+_TOKEN = re.compile(r"(cordwood_[0-9a-f]{12}_)[A-Za-z0-9_-]+")
 
 
 class JsonLines(logging.Formatter):
@@ -22,7 +27,7 @@ class JsonLines(logging.Formatter):
         event.update((name, value) for name, value in vars(record).items() if name not in _OWN)
         if record.exc_info:
             event["error"] = self.formatException(record.exc_info)
-        return json.dumps(event, default=str)
+        return _without_tokens(json.dumps(event, default=str))
 
 
 class TextLines(logging.Formatter):
@@ -35,7 +40,7 @@ class TextLines(logging.Formatter):
             line += f"  {facts}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
-        return line
+        return _without_tokens(line)
 
 
 def log_to_stderr(level: str, layout: str) -> None:
@@ -46,6 +51,10 @@ def log_to_stderr(level: str, layout: str) -> None:
     root.handlers[:] = [sink]
     root.setLevel(level.upper())
     logging.getLogger("cordwood.audit").setLevel(logging.INFO)  # who did what is told at every level
+
+
+def _without_tokens(line: str) -> str:
+    return _TOKEN.sub(r"\1***", line)
 
 
 def _one_line(value: object) -> str:

@@ -27,14 +27,16 @@ class Origins:
         self._names = {name.strip().lower() for name in (host, *allowed.split(",")) if name.strip()}
         self._good: set[bytes | None] = {None}  # HTTP/1.0 has no Host, and no browser speaks it
 
+    def plain(self, headers: dict[bytes, bytes]) -> bool:
+        """Whether it is a program's, by a name that was found right before: nothing more need be asked."""
+        return headers.get(b"host") in self._good and b"origin" not in headers and b"sec-fetch-site" not in headers
+
     def check(self, request: Request, need: Need) -> None:
         """Return if it is a program's, or a page's of ours; raise Refusal, 403, if it is another's."""
-        headers = request.headers
-        host = headers.get(b"host")
+        host = request.headers.get(b"host")
         if host not in self._good:
             self._check_name(host or b"")
-        if b"origin" in headers or b"sec-fetch-site" in headers:
-            self._check_page(request, need)
+        self._check_page(request, need)
 
     def _check_name(self, host: bytes) -> None:
         name = host_name(host.decode("latin-1")).lower()
@@ -45,7 +47,8 @@ class Origins:
                 " address. Name it in allowed_hosts, or make tokens.",
             )
         if len(self._good) >= MOST_REMEMBERED:
-            self._good = {None}
+            self._good.clear()
+            self._good.add(None)
         self._good.add(host)
 
     def _check_page(self, request: Request, need: Need) -> None:

@@ -143,7 +143,7 @@ def _gather(desk: Desk, visit: Visit | None, asked: Query, message: Message, siz
     topic = _agreed("topic", asked.topic, message.topic)
     if not topic:
         raise Refused(NO_TOPIC)
-    if visit is not None:
+    if visit is not None and topic is not asked.topic:  # that was allowed before
         visit.allow(topic)
     if asked.partition is not None and not isinstance(message.partition, int):
         message = structs.replace(message, partition=asked.partition)
@@ -184,7 +184,7 @@ def read_body(desk: Desk, kind: str, body: bytes | memoryview) -> Produce:
 def _append(desk: Desk, visit: Visit | None, asked: Query, found: Produce, *, alone: bool) -> Later:
     """Have messages written as a batch of their own."""
     topic = topic_of(asked.topic, found)
-    if visit is not None:
+    if visit is not None and topic is not asked.topic:
         visit.allow(topic)
     records = placed(found.records, asked.partition)
     number = _number(asked, found, records)
