@@ -17,6 +17,7 @@ ARROWS = {
     "wire": {"compose", "record", "errors"},
     "http": {"errors"},
     "machine": {"errors"},
+    "auth": {"machine", "errors"},
     "journal": {"machine", "errors"},
     "tier": {"journal", "machine", "record", "errors"},
     "sim": {"machine", "errors"},
@@ -32,6 +33,7 @@ ARROWS = {
         "errors",
     },
     "server": {
+        "auth",
         "broker",
         "tier",
         "wire",
@@ -67,6 +69,7 @@ ARROWS = {
     "doors": {"client", "record", "errors"},
     "demo": {"client", "errors"},
     "cli": {
+        "auth",
         "broker",
         "server",
         "client",

@@ -50,11 +50,11 @@ class Embedded:
         return f"<cordwood.embedded {self.endpoint}>"
 
 
-def embedded(data: str | PathLike[str] | None = None, **settings: Any) -> Embedded:
+def embedded(data: str | PathLike[str] | None = None, *, insecure: bool = False, **settings: Any) -> Embedded:
     """Start a broker on the directory `data`, or in memory only without one, and return when it is ready.
 
-    Settings are those of `cordwood serve`; the environment and a configuration file do not count here. Raises what
-    opening raises: `Locked` when another process has the directory, `Damaged` when its data is.
+    `insecure` and the settings are those of `cordwood serve`; the environment and a configuration file do not count
+    here. Raises what opening raises: `Locked` when another process has the directory, `Damaged` when its data is.
     """
     if data is not None:
         settings["data"] = fspath(data)
@@ -66,7 +66,7 @@ def embedded(data: str | PathLike[str] | None = None, **settings: Any) -> Embedd
     thread = threading.Thread(target=_run, args=(loop,), name="cordwood-broker", daemon=True)
     thread.start()
     try:
-        starting = asyncio.run_coroutine_threadsafe(start_app(wanted, memory=data is None), loop)
+        starting = asyncio.run_coroutine_threadsafe(start_app(wanted, memory=data is None, insecure=insecure), loop)
         app = starting.result(START_S)
     except BaseException:
         loop.call_soon_threadsafe(loop.stop)

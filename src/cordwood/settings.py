@@ -21,7 +21,9 @@ LONGEST_MS = 100 * 365 * DAY
 NO_TIER = "none"
 PREFIX = "CORDWOOD_"
 # Variables with our prefix that are not a broker's settings.
-OTHER_VARIABLES = frozenset({"CORDWOOD_CONFIG", "CORDWOOD_ENDPOINT", "CORDWOOD_OUTBOX", "CORDWOOD_TOKEN"})
+OTHER_VARIABLES = frozenset(
+    {"CORDWOOD_CONFIG", "CORDWOOD_ENDPOINT", "CORDWOOD_OUTBOX", "CORDWOOD_TOKEN", "CORDWOOD_CA"}
+)
 
 
 def setting(
@@ -41,6 +43,17 @@ class Settings:
     log_level: str = setting("info", "what is logged", among=("debug", "info", "warning", "error"))
     log_format: str = setting("text", "how it is logged", among=("text", "json"))
 
+    auth: str = setting(
+        "auto",
+        "who must show a token; auto: everybody, once there is a file of tokens",
+        among=("auto", "required", "off"),
+    )
+    token_file: str = setting("", "the file of tokens; empty: tokens.json in the data directory")
+    tls_cert: str = setting("", "a PEM file with the certificate and those that sign it; empty: no TLS")
+    tls_key: str = setting("", "a PEM file with its private key, not encrypted")
+    metrics_public: bool = setting(False, "whether /metrics needs no token")
+    allowed_hosts: str = setting("", "further names, with commas, that a broker without tokens may be called by")
+
     sync: str = setting("always", "when a group is synced", among=("always", "interval", "never"))
     sync_interval_ms: int = setting(100, "how long `interval` may leave what is written unsynced", least=1, most=HOUR)
     max_batch_bytes: int = setting(8 * MIB, "the most that one group commit takes", least=4 * KIB, most=GIB)
@@ -51,6 +64,11 @@ class Settings:
     max_message_bytes: int = setting(16 * MIB, "key, value and headers of one message", least=1, most=512 * MIB)
     max_pending_bytes: int = setting(256 * MIB, "what may wait for a commit", least=MIB, most=1 << 50)
     auto_create_topics: bool = setting(False, "whether producing to an unknown topic makes it")
+
+    max_topics: int = setting(
+        100_000, "topics that may be made; dead-letter topics do not count", least=1, most=10**7
+    )
+    max_groups: int = setting(10_000, "groups that one topic may have", least=1, most=10**6)
 
     partitions: int = setting(1, "of a new topic; fixed once it is made", least=1, most=10_000)
     max_buffered_messages: int = setting(0, "what the slowest group may leave undone; 0: no limit", least=0)

@@ -63,7 +63,13 @@ def test_stopping_closes_the_idle_and_lets_requests_under_way_finish(
         assert half.reply().headers["connection"] == "close"
         ended.set()
         assert busy.reply()[1:] == (
-            {"connection": "close", "content-type": "application/json", "content-length": "4"},
+            {
+                "connection": "close",
+                "content-type": "application/json",
+                "x-content-type-options": "nosniff",
+                "cache-control": "no-store",
+                "content-length": "4",
+            },
             b"slow",
         )
         assert busy.ended()

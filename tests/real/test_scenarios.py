@@ -31,7 +31,7 @@ class Streamed:
 
     def __init__(self, broker: Served, query: str):
         self.sock = socket.create_connection(("127.0.0.1", broker.port), timeout=60)
-        self.sock.sendall(f"GET /v1/consume?{query} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        self.sock.sendall(f"GET /v1/consume?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         self.file = self.sock.makefile("rb")
         assert b" 200 " in self.file.readline()
         while self.file.readline() not in (b"\r\n", b""):

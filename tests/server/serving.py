@@ -14,8 +14,9 @@ import uvloop
 from cordwood.broker.running import Running, open_broker
 from cordwood.http.limits import Limits
 from cordwood.http.listener import Listener
+from cordwood.machine.clock import Clock
 from cordwood.machine.disk import Directory
-from cordwood.server.routes import handler
+from cordwood.server.routes import handler, open_door
 from cordwood.settings import Settings
 
 
@@ -44,11 +45,20 @@ class Reply(NamedTuple):
 class Serving:
     """A broker on a directory for the length of a `with`, and shorthands for what is asked of it."""
 
-    def __init__(self, path: Path | None = None, *, directory: Directory | None = None, **settings: Any):
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        directory: Directory | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
+    ):
+        """`clock` is the door's."""
         settings = {"segment_bytes": 1 << 20, **settings}
         self.settings = Settings(data=str(path or "nowhere"), port=0, **settings)
         self.memory = path is None and directory is None
         self._directory = directory
+        self._clock = clock
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -59,10 +69,19 @@ class Serving:
 
     async def _start(self) -> None:
         self.running: Running = open_broker(self.settings, memory=self.memory, directory=self._directory)
-        handle = handler(self.running, connections=lambda: self.listener.connections)
-        self.listener = Listener(handle, limits=Limits())
+        self.door = open_door(self.running, self._clock)
+        handle = handler(self.running, connections=lambda: self.listener.connections, door=self.door)
+        self.listener = Listener(handle, limits=Limits(), screen=self.door.screen)
         await self.listener.start()
         self.port = self.listener.port
+
+    def look(self) -> None:
+        """Have the door look at its tokens and at the time."""
+
+        async def look() -> None:
+            self.door.look()
+
+        self.call(look())
 
     def call(self, coroutine: Any) -> Any:
         """Run a coroutine on the server's loop and return its result."""

@@ -16,7 +16,7 @@ class Open:
     def __init__(self, server: Serving, path: str, headers: dict[str, str] | None = None, **query: Any):
         self._client = Client(socket.create_connection(("127.0.0.1", server.port), timeout=60))
         lines = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
-        self._client.send(f"GET {path}?{urlencode(query)} HTTP/1.1\r\nHost: a\r\n{lines}\r\n".encode())
+        self._client.send(f"GET {path}?{urlencode(query)} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
         self.status, self.headers = self._client.head()
         self._rest = b""
 

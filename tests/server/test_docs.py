@@ -1,19 +1,23 @@
-"""The page about HTTP says what is so."""
+"""The pages about HTTP and security say what is so."""
 
 import re
 from pathlib import Path
 
+from cordwood.http.limits import Limits
 from cordwood.http.refusal import CODES
-from cordwood.server import lease, parameters, reads
+from cordwood.server import audit, lease, parameters, reads, watch
+from cordwood.server.routes import ROUTES
+from cordwood.settings import Settings
 from tests.server.serving import Serving
 
-PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "http.md").read_text()
+SECURITY = (DOCS / "security.md").read_text()
 
 
 def test_every_error_is_on_the_page() -> None:
     rows = {int(status): code for status, code in re.findall(r"^\| (\d{3}) \| ([A-Z_]+) \|", PAGE, re.MULTILINE)}
-    tokens = {401, 403}  # without tokens nobody gets them
-    assert rows == {status: code for status, code in CODES.items() if status not in tokens}
+    assert rows == CODES
 
 
 def test_the_limits_are_those_on_the_page() -> None:
@@ -33,3 +37,25 @@ def test_the_examples_work(server: Serving) -> None:
         headers = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
         assert server.post(path, body.encode() or None, headers).status in (200, 201, 204)
     assert server.get("/v1/groups/clicks/mailer").json["lag"] == 0
+
+
+def test_every_route_is_in_the_table_of_rights() -> None:
+    table = SECURITY.partition("## Rights")[2].partition("401 UNAUTHENTICATED")[0]
+    for route in ROUTES:
+        short = "…/" + route.path.rpartition("/")[2]
+        assert f"{route.path}`" in table or f"`{short}`" in table, route.path
+
+
+def test_every_setting_of_the_door_is_on_the_page_about_security() -> None:
+    for name in ("auth", "token_file", "tls_cert", "tls_key", "metrics_public", "allowed_hosts", "max_topics"):
+        assert f"`{name}`" in SECURITY
+    assert f"| topics (`max_topics`) | {Settings().max_topics:,};" in SECURITY
+    assert f"| groups of a topic (`max_groups`) | {Settings().max_groups:,} |" in SECURITY
+    limits = Limits()
+    assert f"| a TLS handshake, a head | {limits.head_s:g} s |" in SECURITY
+    assert f"| a body | {limits.body_s:g} s," in SECURITY
+    assert f"| a reader of an answer | {limits.send_s:g} s " in SECURITY
+    assert f"| a body above {limits.small_body_bytes >> 10} KiB from" in SECURITY
+    assert f"Of refused tries {audit.MOST} a minute" in SECURITY
+    assert audit.WINDOW_MS == 60_000
+    assert watch.EVERY_S < 2, "within two seconds"

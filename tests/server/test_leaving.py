@@ -10,7 +10,7 @@ from cordwood.errors import Limited
 from cordwood.http.request import Request
 from cordwood.machine.clock import SystemClock
 from cordwood.server.desk import Desk
-from cordwood.server.routes import handler
+from cordwood.server.routes import handler, open_door
 from tests.server.serving import Serving
 
 LARGE = b'{"value":"%s"}\n' % (b"x" * 1000) * 1000
@@ -54,7 +54,7 @@ def test_bodies_that_wait_to_be_read_are_bounded(server: Serving) -> None:
     go_on = threading.Event()
 
     async def scene() -> None:
-        desk = Desk(server.running, SystemClock(), lambda: 0)
+        desk = Desk(server.running, SystemClock(), lambda: 0, open_door(server.running))
         most = server.settings.max_pending_bytes
         waiting = asyncio.ensure_future(desk.aside(most - 1, go_on.wait))
         await asyncio.sleep(0)

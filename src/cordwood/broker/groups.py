@@ -25,7 +25,6 @@ from cordwood.record import Batch, concat, summary
 from cordwood.settings import check
 from cordwood.wire.run import Run
 
-MOST_GROUPS = 10_000  # of one topic
 MOST_RANGES = 10_000  # in one request: they take some tenths of a second
 SHOWN_RANGES = 1_000  # done ranges in a description
 REDRIVEN_AT_ONCE = 1_000
@@ -121,8 +120,9 @@ class Groups:
         found = topic.groups.get(name)
         if found is None:
             names.check_group(name)
-            if len(topic.groups) >= MOST_GROUPS:
-                raise Refused(f"the topic {topic_name!r} has {MOST_GROUPS} groups already")
+            if len(topic.groups) >= self._topics.max_groups:
+                most = f"{self._topics.max_groups} groups already (max_groups)"
+                raise Conflict(f"the topic {topic_name!r} has {most}; delete some, or raise that setting")
             terms = self._changed(topic, GroupTerms(), changes or {})
             places = [starts.resolve(self._ledger, p, start, p.end) for p in topic.partitions]
             self._ledger.write([ops.GroupMade(topic_name, name, places, terms, self._clock.now_ms())], reserve=True)

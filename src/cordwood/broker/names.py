@@ -1,6 +1,7 @@
 """Names of topics, groups and readers: what they may be."""
 
 import re
+from collections.abc import Container
 
 from cordwood.errors import Refused
 
@@ -23,6 +24,12 @@ def check_group(name: str, what: str = "group") -> str:
 def dead_letters_of(topic: str) -> str:
     """Return the topic where this one's dead letters go."""
     return DEAD + topic
+
+
+def is_dead_letters(name: str, topics: Container[str]) -> bool:
+    """Whether a topic holds the dead letters of another that is there."""
+    source = name.removeprefix(DEAD)
+    return source != name and not source.startswith(DEAD) and source in topics
 
 
 def _check(name: str, what: str) -> str:

@@ -10,11 +10,10 @@ from cordwood.broker.counts import Counts
 from cordwood.broker.ledger import Ledger, Then
 from cordwood.broker.state import Partition, Topic
 from cordwood.broker.terms import TopicTerms, changed, in_force
-from cordwood.errors import Conflict, NotFound, Refused
+from cordwood.errors import Conflict, NotFound
 from cordwood.machine.clock import Clock
 from cordwood.settings import Settings, check
 
-MOST_TOPICS = 100_000
 KEYS_KEPT_MS = 600_000  # how long an idempotency key counts
 
 
@@ -67,6 +66,7 @@ class Topics:
         self._clock = clock
         self._random = random
         self._counts = counts
+        self.max_groups = settings.max_groups
 
     def find(self, name: str) -> Topic:
         """Return a topic that is there."""
@@ -93,8 +93,9 @@ class Topics:
 
     def make(self, name: str, partitions: int | None, terms: TopicTerms) -> Topic:
         """Write that a topic is made, and return it."""
-        if len(self._ledger.state.topics) >= MOST_TOPICS:
-            raise Refused(f"there are {MOST_TOPICS} topics already")
+        topics, most = self._ledger.state.topics, self._settings.max_topics
+        if len(topics) >= most and sum(not names.is_dead_letters(other, topics) for other in topics) >= most:
+            raise Conflict(f"there are {most} topics already (max_topics); delete some, or raise that setting")
         self._ledger.write([self.making(name, partitions or self._settings.partitions, terms)], reserve=True)
         return self._ledger.state.topics[name]
 

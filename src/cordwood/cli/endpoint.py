@@ -8,9 +8,45 @@ import click
 DEFAULT = "http://127.0.0.1:7878"
 F = TypeVar("F", bound=Callable[..., Any])
 
-endpoint = click.option(
-    "--endpoint", envvar="CORDWOOD_ENDPOINT", default=DEFAULT, show_default=True, help="Where the broker is."
-)
+
+def credentials(command: F) -> F:
+    """Add the options that say how to get in; what they say holds for every endpoint of this process."""
+    for option in (
+        click.option(
+            "--ca",
+            metavar="FILE",
+            expose_value=False,
+            callback=lambda ctx, param, value: _use(ctx, "use_ca", value),
+            help="Who signs the broker's certificate (PEM), if nobody this computer trusts. [env: CORDWOOD_CA]",
+        ),
+        click.option(
+            "--token",
+            expose_value=False,
+            callback=lambda ctx, param, value: _use(ctx, "use_token", value),
+            help="Your token. Others on this computer see it there; better in the environment. [env: CORDWOOD_TOKEN]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _use(ctx: click.Context, name: str, value: str | None) -> None:
+    if value is not None:
+        from cordwood.client import endpoint
+
+        use = getattr(endpoint, name)
+        use(value)
+        ctx.call_on_close(lambda: use(None))
+
+
+def endpoint(command: F) -> F:
+    """Add the options that say where the broker is and how to get in."""
+    where = click.option(
+        "--endpoint", envvar="CORDWOOD_ENDPOINT", default=DEFAULT, show_default=True, help="Where the broker is."
+    )
+    return where(credentials(command))
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 

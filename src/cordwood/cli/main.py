@@ -24,6 +24,7 @@ _PLACES = {
     "outbox": "outbox",
     "wal": "wal",
     "spark": "spark",
+    "token": "token",
     "demo": "demo",
 }
 

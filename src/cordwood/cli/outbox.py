@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cordwood.cli.duration import Duration
-from cordwood.cli.endpoint import as_json, outbox_directory
+from cordwood.cli.endpoint import as_json, credentials, outbox_directory
 from cordwood.cli.outbox_inspect import inspect
 from cordwood.cli.show import age_text, bytes_text, progress_bar, table
 from cordwood.errors import CordwoodError, Damaged, NotFound, Unavailable
@@ -164,6 +164,7 @@ outbox.add_command(inspect)
     envvar="CORDWOOD_ENDPOINT",
     help="Send everything to this broker.  [default: each to the one that it was meant for]",
 )
+@credentials
 @as_json
 def send(timeout_s: float | None, resend: tuple[str, ...], root: str, endpoint: str | None, as_json: bool) -> None:
     """Send what left-overs have pending, archive them, and exit: 75 if some events remain, 65 if only damaged ones.

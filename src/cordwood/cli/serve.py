@@ -6,7 +6,6 @@ import gc
 import logging
 import signal
 import sys
-from ipaddress import ip_address
 from pathlib import Path
 from random import SystemRandom
 
@@ -43,7 +42,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
     type=click.Choice(["truncate", "quarantine"]),
     help="What to do about damaged data instead of refusing to start; a copy is kept, what is lost is told.",
 )
-@click.option("--insecure", is_flag=True, help="Listen on a public address though everybody there may do everything.")
+@click.option("--auth", help="auto: tokens are asked for once there are any. required, off. [default: auto]")
+@click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM); give its key, too.")
+@click.option("--tls-key", metavar="FILE", help="The key of the certificate (PEM, not encrypted).")
+@click.option(
+    "--insecure", is_flag=True, help="Listen on a public address without tokens, or with tokens and no TLS."
+)
 def serve(
     data: str | None,
     host: str | None,
@@ -58,16 +62,21 @@ def serve(
     log_format: str | None,
     others: tuple[str, ...],
     on_corruption: str | None,
+    auth: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     insecure: bool,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C; then finish what was accepted, and exit with 0.
 
-    Settings: these flags over CORDWOOD_* variables over the TOML file over defaults.
+    Settings: these flags over CORDWOOD_* variables over the TOML file over defaults. SIGHUP: look at once whether
+    tokens or certificates have changed.
 
     \b
     Example:
       cordwood serve --data ./data --port 7878
       cordwood serve --memory --auto-create-topics
+      cordwood serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
       cordwood serve --tier s3://bucket/prefix --metadata etcd://127.0.0.1:2379
     """
     flags: dict[str, object | None] = {
@@ -80,6 +89,9 @@ def serve(
         "auto_create_topics": auto_create_topics,
         "log_level": log_level,
         "log_format": log_format,
+        "auth": auth,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
     }
     for other in others:
         name, equals, value = other.partition("=")
@@ -87,25 +99,22 @@ def serve(
             raise Refused(f"--set {other}: say NAME=VALUE")
         flags[name] = _value(value)
     settings = load(flags, file=config)
-    if not insecure and not _is_loopback(settings.host):
-        raise Refused(
-            f"--host {settings.host} is a public address, and there are no tokens: everybody who reaches it could"
-            " read and delete everything; listen on 127.0.0.1, or say --insecure if the network itself is closed"
-        )
+    from cordwood.server.exposure import check_exposure
     from cordwood.server.logs import log_to_stderr
 
+    check_exposure(settings, memory=memory, insecure=insecure)
     log_to_stderr(settings.log_level, settings.log_format)
     _tune()
     import uvloop
 
     cut = on_corruption == "truncate"
     try:
-        uvloop.run(_serve(settings, memory, cut))
+        uvloop.run(_serve(settings, memory, cut, insecure))
     except Damaged:
         if on_corruption is None:
             raise
         _give_up(Path(settings.data) / "journal", on_corruption)
-        uvloop.run(_serve(settings, memory, cut))
+        uvloop.run(_serve(settings, memory, cut, insecure))
 
 
 def _give_up(path: Path, choice: str) -> None:
@@ -132,14 +141,16 @@ def _give_up(path: Path, choice: str) -> None:
     log.error("damaged data was given up", extra={"choice": choice, "copies": ", ".join(done.copies)})
 
 
-async def _serve(settings: Settings, memory: bool, cut: bool) -> None:
+async def _serve(settings: Settings, memory: bool, cut: bool, insecure: bool) -> None:
     from cordwood.server.app import start_app
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    app = await start_app(settings, memory=memory, cut=cut)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)  # while it starts there is nothing to look at again
+    app = await start_app(settings, memory=memory, cut=cut, insecure=insecure)
+    loop.add_signal_handler(signal.SIGHUP, app.look)
     click.echo(f"cordwood: listening on {app.endpoint}", err=True)
     where = "in memory" if memory else settings.data
     log.info("ready", extra={"endpoint": app.endpoint, "data": where, "sync": settings.sync})
@@ -161,15 +172,6 @@ def _tune() -> None:
             libc.mallopt(_M_TRIM_THRESHOLD, 256 << 20)
         except (OSError, AttributeError):
             pass  # another C library: only slower
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name may be anything
 
 
 def _value(text: str) -> object:

@@ -48,11 +48,12 @@ class Client:
         *,
         token: str | None = None,
         tls: "SSLContext | None" = None,
+        ca: str | None = None,
         timeout: float = 30.0,
         tries: int = 4,
     ):
         self._timeout_s, self._tries = timeout, tries
-        self._caller = Caller(parse(endpoint, token, tls), timeout, tries)
+        self._caller = Caller(parse(endpoint, token, tls, ca), timeout, tries)
 
     # Topics
 

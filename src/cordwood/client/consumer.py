@@ -46,12 +46,13 @@ class Consumer:
         *,
         token: str | None = None,
         tls: "SSLContext | None" = None,
+        ca: str | None = None,
         owner: str | None = None,
         start: str | int | None = None,
         **settings: Any,
     ):
         terms = ConsumerTerms(**settings)
-        at = parse(endpoint, token, tls)
+        at = parse(endpoint, token, tls, ca)
         self.topic, self.group = topic, group
         self.owner = owner or f"{socket.gethostname()[:80]}-{os.getpid()}-{secrets.token_hex(4)}"
         self._terms = terms

@@ -51,6 +51,7 @@ class Producer:
         *,
         token: str | None = None,
         tls: "SSLContext | None" = None,
+        ca: str | None = None,
         producer_id: str | None = None,
         epoch: int = 0,
         **settings: Any,
@@ -60,7 +61,7 @@ class Producer:
         self.producer_id = producer_id or uuid.uuid4().hex
         self._terms = terms
         self._sender = Sender(
-            parse(endpoint, token, tls), topic, terms, self.producer_id, epoch, name_given=producer_id is not None
+            parse(endpoint, token, tls, ca), topic, terms, self.producer_id, epoch, name_given=producer_id is not None
         )
         self._bell = self._sender.bell
         self._inlet = self._sender.inlet

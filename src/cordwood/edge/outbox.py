@@ -50,6 +50,7 @@ class Outbox:
         *,
         token: str | None = None,
         tls: "SSLContext | None" = None,
+        ca: str | None = None,
         send: Callable[[list[Event]], Any] | None = None,
         archive: bool = True,
         max_bytes: int = 1 << 30,
@@ -84,7 +85,7 @@ class Outbox:
         from cordwood.edge.delivery import Terms
 
         terms = Terms(batch_events=batch_events, batch_bytes=batch_bytes, linger_ms=linger_ms)
-        place = running.Place.of(endpoint, token, tls, send)
+        place = running.Place.of(endpoint, token, tls, ca, send)
         self._path, self._log = running.begin(self.root, self.execution, topic, place.url, max_bytes, self._clock)
         self._shared, self._delivery = running.join(place, self._path, self._log, terms, archives=archive)
         self._sender = self._shared.sender

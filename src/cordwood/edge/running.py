@@ -121,13 +121,14 @@ class Place:
         url: str | None,
         token: str | None,
         tls: "SSLContext | None",
+        ca: str | None,
         send: Callable[[list[Event]], Any] | None,
     ) -> "Place":
         """Return it, or refuse what is none."""
         if send is not None:
             return cls(("call", send), getattr(send, "__name__", "call"), lambda: CallPost(send), None)
-        found = parse(url or os.environ.get("CORDWOOD_ENDPOINT") or DEFAULT_ENDPOINT, token, tls)
-        key = ("http", found.url, found.token, tls)
+        found = parse(url or os.environ.get("CORDWOOD_ENDPOINT") or DEFAULT_ENDPOINT, token, tls, ca)
+        key = ("http", found.url, found.token, tls, ca)
         return cls(key, f"{found.host}:{found.port}", lambda: HttpPost(found), found.url)
 
 
@@ -204,6 +205,7 @@ def send_left_overs(
     *,
     token: str | None = None,
     tls: "SSLContext | None" = None,
+    ca: str | None = None,
     timeout_s: float | None = None,
     archives: bool = True,
     tell: Callable[[Progress], None] = lambda progress: None,
@@ -218,7 +220,7 @@ def send_left_overs(
     until = None if timeout_s is None else time.monotonic() + timeout_s
     settled = 0
     for url in [endpoint] if endpoint is not None else _endpoints(root):
-        place = Place.of(url, token, tls, None)
+        place = Place.of(url, token, tls, ca, None)
         left = LeftOvers(
             SystemClock(),
             _random,

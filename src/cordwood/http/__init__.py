@@ -14,5 +14,6 @@ It knows nothing of topics or of the broker, and imports no other part of cordwo
     occupancy   who is connected, and how many bytes are being received
     exchange    the request that is being answered
     connection  one client: its requests in order, its deadlines
+    handshakes  connections over TLS, before they are
     listener    the socket, the clock's tick, start and stop
 """

@@ -20,7 +20,7 @@ from typing import cast
 from cordwood.http.exchange import Exchange, Handle
 from cordwood.http.limits import Limits
 from cordwood.http.occupancy import Occupancy
-from cordwood.http.parser import HEAD, IDLE, Parser
+from cordwood.http.parser import HEAD, IDLE, Parser, Screen
 from cordwood.http.refusal import Refusal
 from cordwood.http.response import CLOSES, encode_head
 
@@ -30,11 +30,11 @@ HELD_BYTES = 64 << 10  # enough to go on reading, and so to notice the end, behi
 class Connection(asyncio.BufferedProtocol):
     """Reads requests, has them answered in order, and ends when either side wants it or time is up."""
 
-    def __init__(self, handle: Handle, limits: Limits, occupancy: Occupancy):
+    def __init__(self, handle: Handle, limits: Limits, occupancy: Occupancy, screen: Screen | None = None):
         self._limits = limits
         self._occupancy = occupancy
         self._loop = asyncio.get_running_loop()
-        self._parser = Parser(limits, occupancy)
+        self._parser = Parser(limits, occupancy, screen)
         self._exchange = Exchange(handle, occupancy, self._ended)
         self._turns = 0  # of the parser, when the deadline was last set
         self._deadline = self._loop.time() + limits.head_s

@@ -23,8 +23,8 @@ from cordwood.http.later import Later, Outcome
 from cordwood.http.occupancy import Occupancy
 from cordwood.http.refusal import Refusal
 from cordwood.http.request import Request
-from cordwood.http.response import CLOSES, STAYS, STAYS_1_0, Response, encode_head, encode_stream_head
-from cordwood.http.stream import Gone, Stream
+from cordwood.http.response import CLOSES, STAYS, STAYS_1_0, Body, Response, encode_head, encode_stream_head
+from cordwood.http.stream import Barred, Gone, Stream
 
 log = logging.getLogger("cordwood.http")
 
@@ -34,6 +34,7 @@ Handle = Callable[[Request], Answer | Later | Awaitable[Answer]]
 COPIED_BYTES = 64 << 10  # one write of a joined copy is cheaper than two writes, up to about this
 
 
+SLICE_BYTES = 256 << 10  # of a large answer over TLS, encrypted and handed over at once
 UNDER_WAY = 64  # requests of one connection that may wait for their answers
 
 
@@ -190,6 +191,8 @@ class Exchange:
         body = response.body
         if request.method == "HEAD" or not body:
             self._write_small(head)
+        elif self._is_large(body) and self.transport.get_extra_info("sslcontext") is not None:
+            self._write_slowly(request, head, body if isinstance(body, tuple) else (body,))
         elif isinstance(body, tuple):
             self._flush()
             self.transport.writelines((head, *body))
@@ -198,6 +201,29 @@ class Exchange:
         else:
             self._flush()
             self.transport.writelines((head, body))
+
+    def _is_large(self, body: Body | tuple[Body, ...]) -> bool:
+        return (sum(map(len, body)) if isinstance(body, tuple) else len(body)) > SLICE_BYTES
+
+    def _write_slowly(self, request: Request, head: bytes, body: tuple[Body, ...]) -> None:
+        """Write a large answer slice by slice, as fast as the reader takes it.
+
+        The loop's TLS takes all that it is given: it would encrypt everything at once, and then say that nothing
+        waits for a reader who has not taken a byte.
+        """
+
+        async def run(stream: Stream) -> None:
+            for piece in body:
+                view = memoryview(piece)
+                for first in range(0, len(view), SLICE_BYTES):
+                    try:
+                        async with asyncio.timeout(self._occupancy.send_s):
+                            await stream.send(view[first : first + SLICE_BYTES])
+                    except TimeoutError:
+                        raise Barred("the reader took nothing for too long") from None
+
+        self._flush()
+        self._begin(request, Stream(run), head, chunked=False)
 
     def _write_small(self, answer: bytes) -> None:
         """Write a short answer; while others are awaited, together with those that come in the same turn of the loop.
@@ -222,13 +248,21 @@ class Exchange:
         connection = STAYS if stays else CLOSES
         try:
             head = encode_stream_head(stream.status, stream.content_type, stream.headers, connection, chunked=chunked)
-            stream.open(self.transport, chunked=chunked)
-            task = None if request.method == "HEAD" else asyncio.ensure_future(stream.run(stream))
         except BaseException:
             stream.close()  # whoever waits for it to close has something to give back
             raise
         self.stays = stays
         self._flush()
+        self._begin(request, stream, head, chunked=chunked)
+
+    def _begin(self, request: Request, stream: Stream, head: bytes, *, chunked: bool) -> None:
+        """Write a head, and have the rest follow."""
+        try:
+            stream.open(self.transport, chunked=chunked)
+            task = None if request.method == "HEAD" else asyncio.ensure_future(stream.run(stream))
+        except BaseException:
+            stream.close()
+            raise
         if task is None:
             self.transport.write(head)
             stream.close()
@@ -245,11 +279,13 @@ class Exchange:
         stream.close()
         if self._gone:
             _retire(request, task)
+        elif not task.cancelled() and isinstance(task.exception(), Barred):
+            self.stays = False  # cut: whatever comes next is for somebody who may have it
         elif task.cancelled() or task.exception() is not None:
             log.error("the stream of %r failed", request, exc_info=None if task.cancelled() else task.exception())
             self.stays = False  # and no last chunk, so that the client sees that something is missing
         else:
-            if request.version == "1.1":
+            if stream.chunked:
                 self.transport.write(b"0\r\n\r\n")
             self.stays = self.stays and not self._occupancy.stopping
         self._ended()
@@ -276,7 +312,7 @@ def _retire(request: Request, future: asyncio.Future[Answer] | asyncio.Future[No
         answer = future.result()
         if answer is not None:
             _drop(answer)
-    elif not isinstance(error, Gone | Refusal):
+    elif not isinstance(error, Gone | Barred | Refusal):
         log.error("%r failed after its client went away", request, exc_info=error)
 
 

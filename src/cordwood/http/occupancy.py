@@ -21,8 +21,10 @@ class Occupancy:
 
     def __init__(self, limits: Limits) -> None:
         self.connections: set[Connection] = set()
+        self.handshaking = 0  # accepted, and not yet a connection
         self.receiving_bytes = 0
         self.stopping = False
+        self.send_s = limits.send_s
         # One for all connections: a loop reads into it and has it taken from it before it reads for another one.
         self.buffer = memoryview(bytearray(RECEIVE_BYTES))
         self.empty = asyncio.Event()
@@ -37,7 +39,7 @@ class Occupancy:
     @property
     def crowded(self) -> bool:
         """True when there is not even room to say that it is full."""
-        return len(self.connections) > self._limits.max_connections + TURNED_AWAY
+        return len(self.connections) + self.handshaking > self._limits.max_connections + TURNED_AWAY
 
     def enter(self, connection: "Connection") -> None:
         """Count a connection, until it leaves."""

@@ -16,6 +16,7 @@ Transfer-Encoding, two Content-Lengths, folded headers, bare line feeds.
 """
 
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
@@ -32,13 +33,18 @@ METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH
 _ONCE = frozenset({b"host", b"content-type", b"content-encoding", b"authorization", b"expect"})
 
 
+Screen = Callable[[dict[bytes, bytes], str], None]  # (headers, peer): raises Refusal
+
+
 class Parser:
     """Requests from bytes: `feed`, then take from `ready`, then look at `refusal`.
+
+    `screen` is asked before a body that is not small is received, and may refuse it.
 
     `turns` counts changes of phase, so that the owner sees progress without being called for it.
     """
 
-    def __init__(self, limits: Limits, occupancy: Occupancy):
+    def __init__(self, limits: Limits, occupancy: Occupancy, screen: Screen | None = None):
         self.ready: deque[Request] = deque()
         self.refusal: Refusal | None = None
         self.phase = IDLE
@@ -46,6 +52,7 @@ class Parser:
         self.continue_due = False  # the client waits for `100 Continue` before it sends the body
         self._limits = limits
         self._occupancy = occupancy
+        self._screen = screen
         self.peer = ""
         self._http = HttpRequestParser(self)
         self._barren_bytes = 0  # fed since the head began or the body last grew, whole reads only
@@ -192,6 +199,8 @@ class Parser:
         if length > self._limits.max_body_bytes:
             raise self._too_large()
         if length > self._limits.small_body_bytes:
+            if self._screen is not None:
+                self._screen(self._headers, self.peer)
             self._reserve(length)
             self._room = memoryview(np.empty(length, np.uint8))  # type: ignore[arg-type]  # not zeroed, unlike bytearray
 
@@ -221,6 +230,8 @@ class Parser:
             if size > self._limits.max_body_bytes:
                 raise self._too_large()
             if size > self._limits.small_body_bytes:
+                if self._screen is not None and not self._reserved_bytes:
+                    self._screen(self._headers, self.peer)
                 self._reserve(size - self._reserved_bytes)
 
     def on_message_complete(self) -> None:

@@ -10,7 +10,7 @@ Decoding is strict: what is not UTF-8, or no escape, is refused with 400.
 """
 
 import re
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 from cordwood.http.refusal import Refusal
@@ -21,7 +21,7 @@ _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
 
 class Request:
-    """One whole request; a value, nothing here changes.
+    """One whole request; a value, nothing here changes, but `visit`, where a handler notes who it is.
 
     `headers` has lower-case names; a repeated one is joined with ", ". `body` is bytes when it came in one piece,
     else a read-only view. `segments`, `path` and `query` are made when they are first asked for: most hot requests
@@ -39,6 +39,7 @@ class Request:
         "peer",
         "target",
         "version",
+        "visit",
     )
 
     def __init__(
@@ -59,6 +60,7 @@ class Request:
         self.peer: Final = peer
         self.keep_alive: Final = keep_alive
         self.version: Final = version
+        self.visit: Any = None
         self._path: str | None = None
         self._segments: tuple[str, ...] | None = None
         self._query: dict[str, str] | None = None

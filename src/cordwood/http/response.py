@@ -3,6 +3,8 @@
     HTTP/1.1 200 OK ␍␊ Connection: … ␍␊ Content-Type: … ␍␊ further headers Content-Length: n ␍␊ ␍␊ body
     └─ made once per (status, connection, content type) ─┘
 
+`nosniff` goes with every body: what a message holds must not become a page in somebody's browser. `no-store` goes
+with everything but pages and what they are made of.
 There is no Date: nobody caches these answers, and the server reads no clock of the day.
 """
 
@@ -23,6 +25,9 @@ STAYS, CLOSES, STAYS_1_0 = b"", b"Connection: close\r\n", b"Connection: keep-ali
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _BODILESS = frozenset({204, 304})
+_PAGES = ("text/html", "text/css", "text/javascript", "image/", "font/")
+_NO_SNIFFING = (("X-Content-Type-Options", "nosniff"),)
+_NO_STORING = (("Cache-Control", "no-store"),)
 
 
 class Response(NamedTuple):
@@ -71,5 +76,7 @@ def encode_headers(headers: Headers) -> bytes:
 @lru_cache(maxsize=256)
 def _start(status: int, content_type: str, connection: bytes) -> bytes:
     line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
-    described = b"" if status in _BODILESS else encode_headers((("Content-Type", content_type),))
-    return line + connection + described
+    if status in _BODILESS:
+        return line + connection
+    storing = () if content_type.startswith(_PAGES) else _NO_STORING
+    return line + connection + encode_headers((("Content-Type", content_type), *_NO_SNIFFING, *storing))

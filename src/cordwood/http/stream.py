@@ -21,12 +21,16 @@ class Gone(ConnectionError):
     """The peer of a stream went away; what was sent last may not have arrived."""
 
 
+class Barred(Exception):
+    """Whoever opened a stream may not have more of it, or does not take it."""
+
+
 class Stream:
     """An open-ended answer: `run(stream)` sends its body, and returns when there is no more.
 
     `closed` is set once nothing more can be sent, for whatever reason; `when_closed` calls at that moment.
     If the peer goes away while `run` waits in `send`, that raises Gone; if it waits elsewhere, `run` is cancelled.
-    `ending` is set when the server wants to stop.
+    `ending` is set when the server wants to stop, or when `bar` says that nothing more may be sent.
     """
 
     def __init__(
@@ -47,9 +51,10 @@ class Stream:
         self._room = asyncio.Event()
         self._room.set()
         self._waiting = 0
+        self._barred = False
         self._turn_bytes = 0
         self._transport: asyncio.WriteTransport | None = None
-        self._chunked = True
+        self.chunked = True
 
     async def send(self, *pieces: Body) -> None:
         """Hand pieces over together, after waiting while the peer is too far behind. Raises Gone when it went away.
@@ -63,11 +68,13 @@ class Stream:
             await self._wait(self._room.wait())
         if self.closed.is_set() or self._transport is None:
             raise Gone("the stream is closed")
+        if self._barred:
+            raise Barred("no more of this may be sent")
         size = sum(map(len, pieces))
         if not size:
             return  # an empty chunk would mean the end
         self._turn_bytes += size
-        if self._chunked:
+        if self.chunked:
             self._transport.writelines((b"%x\r\n" % size, *pieces, b"\r\n"))
         else:
             self._transport.writelines(pieces)
@@ -86,17 +93,24 @@ class Stream:
         else:
             self._callbacks.append(callback)
 
+    def bar(self) -> None:
+        """Let nothing more be sent: `run` is told to end, and raises Barred if it sends again."""
+        self._barred = True
+        self.ending.set()
+        self._room.set()
+
     # What follows is for the connection.
 
     def open(self, transport: asyncio.WriteTransport, *, chunked: bool) -> None:
         """Begin: the head is sent, pieces may follow."""
         assert self._transport is None, "a stream answers one request"
         self._transport = transport
-        self._chunked = chunked
+        self.chunked = chunked
 
     def pause(self) -> None:
         """Make `send` wait."""
-        self._room.clear()
+        if not self._barred:
+            self._room.clear()
 
     def resume(self) -> None:
         """Let `send` go on."""

@@ -9,6 +9,15 @@ places       where a group or a reader begins
 terms        settings of a topic or a group
 formats      JSON, NDJSON or Arrow: which one came, which one is wanted
 refusals     errors as answers
+need         the right that a route asks for
+door         whether tokens are asked for, who is let in, who has to go
+visit        one request and who makes it
+guard        between the table and a route: asks the door, tells the audit
+origin       web pages of others, kept out
+audit        who did what, in the log
+exposure     where a broker may listen
+tls, watch   the certificate; what is looked at again while the broker runs
+page_headers what browsers are told about our pages
 limits       how much one request may hold
 
 topics, produce, staging, lease, consume, settle, groups, reads, readers, about    the routes, by noun

@@ -6,10 +6,12 @@ from typing import Any
 from msgspec import Struct
 
 from cordwood import __version__
+from cordwood.auth.right import Right
 from cordwood.http.request import Request
 from cordwood.http.response import Response
 from cordwood.server import config, metrics
 from cordwood.server.desk import Desk, as_json
+from cordwood.server.need import ADMIN_OF_ALL, LISTED, OPEN
 from cordwood.server.refusals import refused
 from cordwood.server.route import Route, json, only_names
 
@@ -58,9 +60,10 @@ def version(desk: Desk, request: Request) -> Response:
 
 
 def show_config(desk: Desk, request: Request) -> Response:
-    """Show the settings in force."""
+    """Show the settings in force; those of the computer only to whom the whole broker is."""
     only_names(request)
-    return as_json(config.in_force(desk.running))
+    whole = request.visit is None or request.visit.may_everywhere(Right.ADMIN)
+    return as_json(config.in_force(desk.running, whole=whole))
 
 
 def show_metrics(desk: Desk, request: Request) -> Response:
@@ -70,8 +73,16 @@ def show_metrics(desk: Desk, request: Request) -> Response:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/v1/healthz", "Whether the broker takes messages", healthz, {200: json(Health)}),
-    Route("GET", "/v1/version", "What runs", version, {200: json(Version)}),
-    Route("GET", "/v1/config", "The settings in force", show_config, {200: json(dict[str, Any])}),
-    Route("GET", "/metrics", "Prometheus metrics", show_metrics, {200: {"text/plain": str}}),
+    Route("GET", "/v1/healthz", "Whether the broker takes messages", OPEN, healthz, {200: json(Health)}),
+    Route("GET", "/v1/version", "What runs", OPEN, version, {200: json(Version)}),
+    Route("GET", "/v1/config", "The settings in force", LISTED, show_config, {200: json(dict[str, Any])}),
+    Route(
+        "GET",
+        "/metrics",
+        "Prometheus metrics",
+        ADMIN_OF_ALL,
+        show_metrics,
+        {200: {"text/plain": str}},
+        opened_by="metrics_public",
+    ),
 )

@@ -8,7 +8,6 @@ import asyncio
 import os
 import resource
 import socket
-import ssl as tls
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,11 @@ from cordwood.machine.boot_clock import BootClock
 from cordwood.machine.objects.directory import DirectoryObjects
 from cordwood.machine.objects.opening import open_objects
 from cordwood.machine.objects.store import StoreUnavailable
-from cordwood.server.routes import handler
+from cordwood.server.door import Door
+from cordwood.server.exposure import check_exposure
+from cordwood.server.routes import handler, open_door
+from cordwood.server.tls import certificate
+from cordwood.server.watch import Watch
 from cordwood.settings import NO_TIER, Settings
 from cordwood.tier.claim import Terms
 from cordwood.tier.claiming import open_claims
@@ -34,44 +37,54 @@ GRACE_S = 10.0  # for requests that are under way
 class App:
     """One broker that listens. Made by `start_app`."""
 
-    def __init__(self, running: Running, listener: Listener):
+    def __init__(self, running: Running, listener: Listener, door: Door, watch: Watch, *, secure: bool):
         self.running = running
         self.listener = listener
+        self.door = door
+        self._watch = watch
+        self._secure = secure
 
     @property
     def endpoint(self) -> str:
         """Where clients reach it."""
         host, port = self.listener.addresses[0]
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        return f"http{'s' if self._secure else ''}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def look(self) -> None:
+        """Take notice of changed tokens and certificates now."""
+        self._watch.look()
 
     async def stop(self, grace_s: float = GRACE_S) -> None:
         """Finish what was accepted, and close."""
+        self._watch.stop()
         await self.listener.stop(grace_s)
         await self.running.close()
 
 
-async def start_app(
-    settings: Settings, *, memory: bool = False, cut: bool = False, ssl: tls.SSLContext | None = None
-) -> App:
+async def start_app(settings: Settings, *, memory: bool = False, cut: bool = False, insecure: bool = False) -> App:
     """Return a broker that is ready. Raises what `open_broker` and `use_tier` raise, OSError if the address is taken.
 
-    `cut` says that an operator gave up the end of the journal.
+    `cut` says that an operator gave up the end of the journal; `insecure` that it may listen in public as it is.
     """
+    check_exposure(settings, memory=memory, insecure=insecure)
+    shown = certificate(settings)
     running = open_broker(settings, memory=memory)
     try:
         if not memory and settings.tier != NO_TIER:
             await _open_tier(running, settings, cut)
         elif running.has_objects:
             raise Refused("this journal has history in a tier, which --tier none cannot read; give it its store")
+        door = open_door(running)
     except BaseException:
         await running.close()
         raise
     body_bytes = max(64 << 20, 2 * settings.max_message_bytes + (1 << 20))
     listener = Listener(
-        handler(running, connections=lambda: running.connections()),
+        handler(running, connections=lambda: running.connections(), door=door),
         host=settings.host,
         port=settings.port,
-        ssl=ssl,
+        ssl=None if shown is None else shown.context,
+        screen=door.screen,
         limits=Limits(
             max_body_bytes=body_bytes,
             max_receiving_bytes=max(256 << 20, 2 * body_bytes),
@@ -84,7 +97,9 @@ async def start_app(
     except BaseException:
         await running.close()
         raise
-    return App(running, listener)
+    watch = Watch(door.look, *([] if shown is None else [shown.look]))
+    watch.start()
+    return App(running, listener, door, watch, secure=shown is not None)
 
 
 async def _open_tier(running: Running, settings: Settings, cut: bool) -> None:

@@ -13,14 +13,24 @@ _SECRET = re.compile(r"token|secret|password|credential|(?:^|_)key(?:$|_)", re.I
 _USER = re.compile(r"(?<=://)[^/?#]*@")
 _VALUE = re.compile(r"(?<==)[^&#]*")
 
+# What concerns the computer and not the messages: for whom the whole broker is.
+_OF_THE_COMPUTER = frozenset(
+    (
+        *("data", "host", "port", "log_level", "log_format", "auth", "token_file", "tls_cert", "tls_key"),
+        *("metrics_public", "allowed_hosts", "tier", "metadata"),
+    )
+)
+
 # What a reply rests on, and what a consumer or reader may see.
 _SHOWS = {"always": "synced", "interval": "synced", "never": "written"}
 
 
-def in_force(running: Running) -> dict[str, Any]:
-    """Return every setting with its value, and what follows from them."""
+def in_force(running: Running, *, whole: bool = True) -> dict[str, Any]:
+    """Return every setting with its value, and what follows from them; or only those that concern messages."""
     settings = running.settings
     shown = {found.name: masked(found.name, getattr(settings, found.name)) for found in fields(Settings)}
+    if not whole:
+        shown = {name: value for name, value in shown.items() if name not in _OF_THE_COMPUTER}
     tiering = running.tiering
     return {
         **shown,

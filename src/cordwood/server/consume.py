@@ -21,6 +21,7 @@ from cordwood.server import formats
 from cordwood.server.desk import Desk
 from cordwood.server.formats import ARROW, NDJSON
 from cordwood.server.lease import OWNER_HEADER, Owner, owner_of
+from cordwood.server.need import CONSUME
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Place, place
 from cordwood.server.refusals import answering
@@ -157,10 +158,11 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/v1/consume",
         "A stream of messages on lease",
+        CONSUME,
         consume,
         {200: {NDJSON: Row, ARROW: bytes}},
         _consume,
-        refusals=(404, 507),
+        refusals=(404, 409, 507),
         headers=(OWNER_HEADER,),
     ),
 )

@@ -17,6 +17,7 @@ from cordwood.http.later import Later, Outcome
 from cordwood.http.response import Response
 from cordwood.machine.clock import Clock
 from cordwood.server import limits
+from cordwood.server.door import Door
 from cordwood.server.refusals import refused
 
 T = TypeVar("T")
@@ -42,11 +43,12 @@ def nothing(_: Any) -> Response:
 class Desk:
     """Where routes ask the broker. `connections` says how many clients there are."""
 
-    def __init__(self, running: Running, clock: Clock, connections: Callable[[], int]):
+    def __init__(self, running: Running, clock: Clock, connections: Callable[[], int], door: Door):
         self.running = running
         self.broker = running.broker
         self.settings = running.settings
         self.clock = clock
+        self.door = door
         self.connections = connections
         self.limits = limits.intake(running.settings)
         self.loop = asyncio.get_running_loop()

@@ -4,11 +4,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from cordwood.auth.right import Right
 from cordwood.broker.groups import GroupInfo, GroupLine
 from cordwood.broker.starts import EARLIEST
 from cordwood.errors import Refused
 from cordwood.http.request import Request
+from cordwood.http.response import Response
 from cordwood.server.desk import Desk, Then, as_json, nothing
+from cordwood.server.need import ADMIN_IN_PATH, CONSUME_IN_PATH, LISTED
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Offset, Place, place
 from cordwood.server.route import Answer, Route, json, only_names
@@ -18,7 +21,7 @@ from cordwood.wire.message import Time
 
 
 class GroupList(Struct, frozen=True):
-    """All groups, by topic and name."""
+    """All groups that may be seen, by topic and name."""
 
     groups: list[GroupLine]
 
@@ -57,9 +60,14 @@ _redrive = Parameters(Redrive)
 
 
 def index(desk: Desk, request: Request) -> Answer:
-    """Answer with all groups."""
+    """Answer with all groups of topics that whoever asks may consume."""
     only_names(request)
-    return desk.ask(desk.broker.groups, lambda lines: as_json(GroupList(lines)))
+    visit = request.visit
+
+    def render(lines: list[GroupLine]) -> Response:
+        return as_json(GroupList([line for line in lines if visit is None or visit.may(Right.CONSUME, line.topic)]))
+
+    return desk.ask(desk.broker.groups, render)
 
 
 def show(desk: Desk, request: Request, topic: str, group: str) -> Answer:
@@ -94,6 +102,8 @@ def seek(desk: Desk, request: Request, topic: str, group: str) -> Answer:
 def redrive(desk: Desk, request: Request, topic: str, group: str) -> Answer:
     """Send dead letters back to the topic they came from."""
     asked = _redrive.read(request)
+    if request.visit is not None:
+        request.visit.allow_also(Right.PRODUCE, topic)  # every group of the topic gets them
 
     def call(then: Then) -> None:
         desk.broker.redrive(topic, group, then, partition=asked.partition, ranges=asked.ranges)
@@ -104,18 +114,42 @@ def redrive(desk: Desk, request: Request, topic: str, group: str) -> Answer:
 _PATH = "/v1/groups/{topic}/{group}"
 _SHOWN: dict[int, Any] = {200: json(GroupInfo)}
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/v1/groups", "All groups", index, {200: json(GroupList)}),
-    Route("GET", _PATH, "One group", show, _SHOWN, refusals=(404,)),
-    Route("PATCH", _PATH, "Set a group, or make it", change, _SHOWN, _changes, refusals=(404, 409, 507)),
-    Route("DELETE", _PATH, "Delete a group", delete, {204: {}}, refusals=(404, 507)),
-    Route("POST", _PATH + "/seek", "Go on from another place", seek, _SHOWN, _seek, refusals=(404, 507)),
+    Route("GET", "/v1/groups", "All groups", LISTED, index, {200: json(GroupList)}),
+    Route("GET", _PATH, "One group", CONSUME_IN_PATH, show, _SHOWN, refusals=(404,)),
+    Route(
+        "PATCH",
+        _PATH,
+        "Set a group, or make it",
+        CONSUME_IN_PATH,
+        change,
+        _SHOWN,
+        _changes,
+        refusals=(404, 409, 507),
+        audit="group set",
+    ),
+    Route(
+        "DELETE", _PATH, "Delete a group", ADMIN_IN_PATH, delete, {204: {}}, refusals=(404, 507), audit="group delete"
+    ),
+    Route(
+        "POST",
+        _PATH + "/seek",
+        "Go on from another place",
+        CONSUME_IN_PATH,
+        seek,
+        _SHOWN,
+        _seek,
+        refusals=(404, 507),
+        audit="group seek",
+    ),
     Route(
         "POST",
         _PATH + "/redrive",
         "Send dead letters back",
+        CONSUME_IN_PATH,
         redrive,
         {200: json(Redriven)},
         _redrive,
         refusals=(404, 507),
+        audit="group redrive",
     ),
 )

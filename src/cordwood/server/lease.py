@@ -13,6 +13,7 @@ from cordwood.http.response import Response
 from cordwood.server import formats
 from cordwood.server.desk import Desk
 from cordwood.server.formats import ARROW, JSON, NDJSON
+from cordwood.server.need import CONSUME
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Place, place
 from cordwood.server.refusals import answering
@@ -143,10 +144,11 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/v1/lease",
         "Lease one batch of messages",
+        CONSUME,
         lease,
         {200: {JSON: Leased, NDJSON: Row, ARROW: bytes}, 204: {}},
         _lease,
-        refusals=(404, 507),
+        refusals=(404, 409, 507),
         headers=(OWNER_HEADER,),
     ),
 )

@@ -67,7 +67,7 @@ def families(desk: Desk) -> Iterable[Family]:
         samples = [Sample((("topic", t), ("group", g)), value) for (t, g), value in sorted(counted.items())]
         yield _counter(name, help_, samples)
     rejected = [Sample((("reason", reason),), value) for reason, value in sorted(counts.rejections.items())]
-    yield _counter("rejected", "Requests refused because of a limit.", rejected)
+    yield _counter("rejected", "Requests refused because of a limit, or at the door.", rejected)
     yield _counter("duplicates", "Messages not stored again.", [Sample((), counts.duplicates)])
 
     lag, in_flight = [], []

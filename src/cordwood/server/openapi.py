@@ -12,6 +12,7 @@ import msgspec
 
 from cordwood import __version__
 from cordwood.server.formats import ARROW, JSON, NDJSON
+from cordwood.server.need import OPEN
 from cordwood.server.parameters import Nothing
 from cordwood.server.refusals import Error
 from cordwood.server.route import Route
@@ -22,6 +23,7 @@ _STREAM = {"type": "string", "format": "binary", "description": "an Arrow IPC st
 
 # What any request may get, besides what its route says.
 ANY_REQUEST = {
+    403: "The token has no right for this; or a web page from elsewhere asked, or the Host is not our name.",
     400: "The request is not one of these, or a parameter is wrong; the message says which.",
     405: "The path is for other methods; `Allow` names them.",
     408: "The request took too long to arrive.",
@@ -30,6 +32,7 @@ ANY_REQUEST = {
     500: "A fault of the broker; its log says which.",
     503: "The broker cannot do this now, and nothing was acknowledged.",
 }
+LOCKED = "The broker asks for a token, and this one is missing, unknown, revoked or expired."
 SOME = {
     404: "What it names is not there.",
     409: "It does not go with what is there.",
@@ -38,7 +41,8 @@ SOME = {
 _ABOUT = (
     "A durable message log and work queue. Every path also answers without `/v1`. Parameters come in the query or in"
     " a JSON body; one that is in both must be the same in both. Times are milliseconds since 1970, and every end is"
-    " exclusive. In a path, a slash inside a name is `%2F`."
+    " exclusive. In a path, a slash inside a name is `%2F`. Where there are tokens, one is shown as"
+    " `Authorization: Bearer …`; what it must be good for is said with each route."
 )
 
 
@@ -55,7 +59,10 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Cordwood", "version": __version__, "description": _ABOUT},
         "paths": paths,
-        "components": {"schemas": _referenced(paths, components)},
+        "components": {
+            "schemas": _referenced(paths, components),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
     }
 
 
@@ -90,6 +97,8 @@ def _operation(route: Route, schemas: dict[Any, Any], components: dict[str, Any]
         "operationId": f"{noun}_{route.act.__name__}",
         "summary": route.summary,
         "tags": [noun],
+        "security": [] if route.need is OPEN else [{"token": []}, {}],  # {}: where there are none, nobody is asked
+        "x-right": route.need.words,
         "parameters": [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in re.findall(r"{(\w+)}", route.path)
@@ -121,8 +130,10 @@ def _operation(route: Route, schemas: dict[Any, Any], components: dict[str, Any]
             "content": {JSON: {"schema": message}, NDJSON: {"schema": message}, ARROW: {"schema": _STREAM}},
         }
     refusals = {**ANY_REQUEST, **{status: SOME[status] for status in route.refusals}}
+    if route.need is not OPEN:
+        refusals[401] = LOCKED
     for status, description in sorted(refusals.items()):
-        headers = {429: ("Retry-After",), 405: ("Allow",)}.get(status, ())
+        headers = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 405: ("Allow",)}.get(status, ())
         found["responses"][str(status)] = {
             "description": description,
             **_headers(headers),

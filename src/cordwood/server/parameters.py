@@ -27,19 +27,28 @@ _AT = re.compile(r" - at `(?:key` in `)?\$\.?(?P<place>[^`]*)`$")
 class Parameters(Generic[T]):
     """Reads the parameters of one kind of request."""
 
-    def __init__(self, kind: type[T]):
+    def __init__(self, kind: type[T], topic: str = "topic"):
+        """`topic` is the parameter that names one, if there is such: whoever asks needs the route's right for it."""
         self.kind = kind
         fields = msgspec.structs.fields(kind)
         self.names = tuple(found.encode_name for found in fields)
+        self.topic = topic if topic in self.names else None
         self._types = {found.encode_name: _plain(found.type) for found in fields}
         self._nested = frozenset(name for name, type_ in self._types.items() if _is_nested(type_))
         self._decoder = msgspec.json.Decoder(kind)
 
     def read(self, request: Request) -> T:
-        """Return what the request asks; raise Refused if something is unknown, missing, or not what it must be."""
+        """Return what the request asks; raise Refused if something is unknown, missing, or not what it must be.
+
+        Raises Refusal, 403, where whoever asks lacks the right for the topic.
+        """
         if b"?" not in request.target and request.body:
-            return self._read_body(request.body)
-        return self.convert(request.query, request.body)
+            found = self._read_body(request.body)
+        else:
+            found = self.convert(request.query, request.body)
+        if self.topic is not None and request.visit is not None:
+            request.visit.allow(getattr(found, self.topic))
+        return found
 
     def _read_body(self, body: bytes | memoryview) -> T:
         _check_size(body)

@@ -22,9 +22,11 @@ from cordwood.record import Records
 from cordwood.server import formats
 from cordwood.server.desk import ASIDE_BYTES, Desk, as_json
 from cordwood.server.formats import JSON, NDJSON
+from cordwood.server.need import PRODUCE
 from cordwood.server.parameters import Parameters
 from cordwood.server.refusals import answering, refused
 from cordwood.server.route import Answer, Route
+from cordwood.server.visit import Visit
 from cordwood.wire import arrow, ndjson
 from cordwood.wire import json as one
 from cordwood.wire.message import Message, Name, Number, Qos
@@ -114,6 +116,9 @@ def _repeated(target: bytes) -> tuple[Query, bool]:
 def produce(desk: Desk, request: Request) -> Answer:
     """Append messages, and answer where they are once they are durable."""
     asked, plain = _asked(request.target)
+    visit = request.visit
+    if visit is not None and asked.topic is not None:
+        visit.allow(asked.topic)  # before the body is looked at
     kind = formats.taken(request)
     body = request.body
     if kind is JSON and len(body) <= SMALL_BYTES:
@@ -125,18 +130,21 @@ def produce(desk: Desk, request: Request) -> Answer:
             and message.sequence is UNSET
             and message.epoch is UNSET
         ):
-            return _gather(desk, asked, message, len(body))
-        return _append(desk, asked, as_produce([message], desk.clock.now_ms(), desk.limits), alone=True)
+            return _gather(desk, visit, asked, message, len(body))
+        found = as_produce([message], desk.clock.now_ms(), desk.limits)
+        return _append(desk, visit, asked, found, alone=True)
     if len(body) > (ARROW_ASIDE_BYTES if kind is formats.ARROW else ASIDE_BYTES):
-        return _append_large(desk, asked, kind, body)
-    return _append(desk, asked, read_body(desk, kind, body), alone=kind is JSON)
+        return _append_large(desk, visit, asked, kind, body)
+    return _append(desk, visit, asked, read_body(desk, kind, body), alone=kind is JSON)
 
 
-def _gather(desk: Desk, asked: Query, message: Message, size: int) -> Answer:
+def _gather(desk: Desk, visit: Visit | None, asked: Query, message: Message, size: int) -> Answer:
     """Have one message written with the next commit."""
     topic = _agreed("topic", asked.topic, message.topic)
     if not topic:
         raise Refused(NO_TOPIC)
+    if visit is not None and topic is not asked.topic:  # that was allowed before
+        visit.allow(topic)
     if asked.partition is not None and not isinstance(message.partition, int):
         message = structs.replace(message, partition=asked.partition)
     qos = _agreed("qos", asked.qos, message.qos)
@@ -160,9 +168,11 @@ def _gather(desk: Desk, asked: Query, message: Message, size: int) -> Answer:
 
 
 @answering
-async def _append_large(desk: Desk, asked: Query, kind: str, body: bytes | memoryview) -> Response:
+async def _append_large(
+    desk: Desk, visit: Visit | None, asked: Query, kind: str, body: bytes | memoryview
+) -> Response:
     found = await desk.aside(len(body), read_body, desk, kind, body)
-    return await _append(desk, asked, found, alone=kind is JSON)
+    return await _append(desk, visit, asked, found, alone=kind is JSON)
 
 
 def read_body(desk: Desk, kind: str, body: bytes | memoryview) -> Produce:
@@ -171,9 +181,11 @@ def read_body(desk: Desk, kind: str, body: bytes | memoryview) -> Produce:
     return reader(body, desk.clock.now_ms(), desk.limits)
 
 
-def _append(desk: Desk, asked: Query, found: Produce, *, alone: bool) -> Later:
+def _append(desk: Desk, visit: Visit | None, asked: Query, found: Produce, *, alone: bool) -> Later:
     """Have messages written as a batch of their own."""
     topic = topic_of(asked.topic, found)
+    if visit is not None and topic is not asked.topic:
+        visit.allow(topic)
     records = placed(found.records, asked.partition)
     number = _number(asked, found, records)
     keys = found.idempotency_keys
@@ -250,6 +262,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/v1/produce",
         "Append messages, all or none",
+        PRODUCE,
         produce,
         {200: {JSON: (Stored, StoredMany)}},
         _query,

@@ -7,6 +7,7 @@ from msgspec import Struct
 from cordwood.broker.reads import ReaderInfo
 from cordwood.http.request import Request
 from cordwood.server.desk import Desk, nothing
+from cordwood.server.need import CONSUME_IN_PATH
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Offset
 from cordwood.server.route import Answer, Route, json, only_names
@@ -42,7 +43,18 @@ def delete(desk: Desk, request: Request, topic: str, reader: str) -> Answer:
 _PATH = "/v1/readers/{topic}/{reader}"
 _SHOWN: dict[int, Any] = {200: json(ReaderInfo)}
 ROUTES: tuple[Route, ...] = (
-    Route("GET", _PATH, "Where a named reader stands", show, _SHOWN, refusals=(404,)),
-    Route("PUT", _PATH, "Note where a named reader stands", put, _SHOWN, _stand, refusals=(404, 507)),
-    Route("DELETE", _PATH, "Forget a named reader", delete, {204: {}}, refusals=(404, 507)),
+    Route("GET", _PATH, "Where a named reader stands", CONSUME_IN_PATH, show, _SHOWN, refusals=(404,)),
+    Route(
+        "PUT", _PATH, "Note where a named reader stands", CONSUME_IN_PATH, put, _SHOWN, _stand, refusals=(404, 507)
+    ),
+    Route(
+        "DELETE",
+        _PATH,
+        "Forget a named reader",
+        CONSUME_IN_PATH,
+        delete,
+        {204: {}},
+        refusals=(404, 507),
+        audit="reader delete",
+    ),
 )

@@ -23,6 +23,7 @@ from cordwood.server import formats
 from cordwood.server.desk import Desk, as_json
 from cordwood.server.formats import ARROW, JSON, NDJSON
 from cordwood.server.lease import Leased, encoded
+from cordwood.server.need import CONSUME
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Offset, Place, place
 from cordwood.server.refusals import answering
@@ -237,6 +238,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/v1/read",
         "Read the log",
+        CONSUME,
         read,
         {200: {NDJSON: Row, ARROW: bytes, JSON: Leased}},
         _read,
@@ -244,6 +246,13 @@ ROUTES: tuple[Route, ...] = (
         headers=(START_HEADER,),
     ),
     Route(
-        "GET", "/v1/spans", "Where the bytes of a range are", spans, {200: json(SpanList)}, _spans, refusals=(404,)
+        "GET",
+        "/v1/spans",
+        "Where the bytes of a range are",
+        CONSUME,
+        spans,
+        {200: json(SpanList)},
+        _spans,
+        refusals=(404,),
     ),
 )

@@ -7,7 +7,6 @@ The hot routes have no names in their path and are found by its bytes; all other
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from cordwood.http.refusal import Refusal
@@ -16,6 +15,8 @@ from cordwood.http.response import Response
 from cordwood.http.stream import Stream
 from cordwood.server.desk import Desk
 from cordwood.server.formats import JSON
+from cordwood.server.guard import guarded
+from cordwood.server.need import OPEN, Need, Of
 from cordwood.server.parameters import Nothing, Parameters
 
 Answer = Response | Stream | Awaitable[Response | Stream]
@@ -36,18 +37,28 @@ class Route:
 
     `answers`: what each good status brings, by format. `refusals`: further statuses than those that any request may
     get. `messages`: the body is messages to produce, so that parameters come only in the query. `headers`: of its
-    good answers.
+    good answers. `need`: what it asks of whoever comes; `opened_by`: a setting that makes it open to all.
+    `audit`: what it is called in the audit; empty for what changes nothing but messages.
     """
 
     method: str
     path: str
     summary: str
+    need: Need
     act: Act
     answers: Mapping[int, Mapping[str, Any]]
     parameters: Parameters[Any] = field(default=NO_PARAMETERS)
     refusals: tuple[int, ...] = ()
     messages: bool = False
     headers: tuple[str, ...] = ()
+    audit: str = ""
+    opened_by: str = ""
+
+    def __post_init__(self) -> None:
+        in_path, asked = "{topic}" in self.path, self.parameters.topic is not None
+        assert in_path == (self.need.of is Of.PATH), f"{self.path}: whose topic is in its path needs a right for it"
+        assert in_path or self.messages or asked == (self.need.of is Of.ASKED), f"{self.path}: it asks for a topic"
+        assert not (self.audit and self.need is OPEN), f"{self.path}: nobody would know who it was"
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -67,7 +78,9 @@ class Table:
         self.hot: dict[tuple[str, bytes], Callable[[Request], Answer]] = {}
         self._shapes: dict[tuple[str, ...], dict[str, Callable[..., Answer]]] = {}
         for route in routes:
-            act = partial(route.act, desk)
+            need = OPEN if route.opened_by and getattr(desk.settings, route.opened_by) else route.need
+            names = tuple(part[1:-1] for part in route.parts if part.startswith("{"))
+            act = guarded(desk, route.act, need, route.audit, names)
             methods = ("GET", "HEAD") if route.method == "GET" else (route.method,)
             shape = tuple("" if part.startswith("{") else part for part in route.parts)
             for method in methods:

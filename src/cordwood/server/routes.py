@@ -27,11 +27,14 @@ from cordwood.server import (
     topics,
 )
 from cordwood.server.desk import Desk
+from cordwood.server.door import Door, token_file
+from cordwood.server.need import OPEN
+from cordwood.server.page_headers import page_headers
 from cordwood.server.refusals import refused
 from cordwood.server.route import Answer, Route, Table, json, only_names
 
 # The page brings all it shows; nothing is fetched, and nothing in it runs.
-_ALONE = (("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),)
+_ALONE = page_headers("default-src 'none'; style-src 'unsafe-inline'")
 
 
 @cache
@@ -67,17 +70,31 @@ ROUTES: tuple[Route, ...] = (
     *staging.ROUTES,
     *readers.ROUTES,
     *about.ROUTES,
-    Route("GET", "/v1/openapi.json", "This, for programs", show_description, {200: json(dict[str, Any])}),
-    Route("GET", "/docs", "This, for people", show_page, {200: {"text/html": str}}),
+    Route("GET", "/v1/openapi.json", "This, for programs", OPEN, show_description, {200: json(dict[str, Any])}),
+    Route("GET", "/docs", "This, for people", OPEN, show_page, {200: {"text/html": str}}),
 )
 
 
-def handler(running: Running, *, connections: Callable[[], int] = lambda: 0, clock: Clock | None = None) -> Handle:
+def open_door(running: Running, clock: Clock | None = None) -> Door:
+    """Return the door of a running broker. Raises Refused for a file of tokens that cannot be read."""
+    file = token_file(running.settings, memory=running.memory)
+    return Door(running.settings, file, clock or SystemClock(), running.broker.counts)
+
+
+def handler(
+    running: Running,
+    *,
+    connections: Callable[[], int] = lambda: 0,
+    clock: Clock | None = None,
+    door: Door | None = None,
+) -> Handle:
     """Return what answers requests to a running broker. Call it on the broker's loop.
 
-    `connections` says how many clients there are, for the metrics; the listener is made after this.
+    `connections` says how many clients there are, for the metrics; the listener is made after this. Without a `door`
+    it is the one that the broker's settings say.
     """
-    table = Table(ROUTES, Desk(running, clock or SystemClock(), connections))
+    door = door or open_door(running, clock)
+    table = Table(ROUTES, Desk(running, clock or SystemClock(), connections, door))
     hot = table.hot
 
     def handle(request: Request) -> Answer:

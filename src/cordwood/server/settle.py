@@ -9,6 +9,7 @@ from cordwood.errors import Refused
 from cordwood.http.later import Later
 from cordwood.http.request import Request
 from cordwood.server.desk import NO_CONTENT, Desk
+from cordwood.server.need import CONSUME
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Offset
 from cordwood.server.refusals import refused
@@ -115,9 +116,16 @@ def _ranges(asked: Ack) -> Sequence[tuple[int, int]]:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route("POST", "/v1/ack", "Mark messages as done", ack, {204: {}}, _ack, refusals=(404, 409, 507)),
+    Route("POST", "/v1/ack", "Mark messages as done", CONSUME, ack, {204: {}}, _ack, refusals=(404, 409, 507)),
     Route(
-        "POST", "/v1/nack", "Say that messages could not be done", nack, {204: {}}, _nack, refusals=(404, 409, 507)
+        "POST",
+        "/v1/nack",
+        "Say that messages could not be done",
+        CONSUME,
+        nack,
+        {204: {}},
+        _nack,
+        refusals=(404, 409, 507),
     ),
-    Route("POST", "/v1/extend", "Keep messages for longer", extend, {204: {}}, _extend, refusals=(404, 409)),
+    Route("POST", "/v1/extend", "Keep messages for longer", CONSUME, extend, {204: {}}, _extend, refusals=(404, 409)),
 )

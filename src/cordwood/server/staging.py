@@ -10,10 +10,13 @@ from cordwood.http.request import Request
 from cordwood.http.response import Response
 from cordwood.server import formats
 from cordwood.server.desk import ASIDE_BYTES, Desk, Then, as_json
+from cordwood.server.door import everything_of
+from cordwood.server.need import PRODUCE
 from cordwood.server.parameters import Parameters
 from cordwood.server.produce import Partition, placed, read_body, topic_of
 from cordwood.server.refusals import answering
 from cordwood.server.route import Answer, Route, json
+from cordwood.server.visit import Visit
 from cordwood.wire.message import Name, Number
 from cordwood.wire.produce import Produce
 
@@ -67,10 +70,24 @@ _stage = Parameters(Stage)
 _publish = Parameters(Publish)
 
 
+def _check_writer(desk: Desk, visit: Visit | None, writer: str) -> None:
+    """Refuse to take part in what others do under this name: all its topics must be theirs who ask."""
+    if visit is None or everything_of(visit):
+        return
+    known = desk.broker.state.writers.get(writer)
+    if known is not None:
+        topics = {part.topic for parts in known.stages.values() for part in parts}
+        for topic in sorted(topics.union(run[0] for run in known.results)):
+            visit.allow(topic)
+
+
 @answering
 async def stage(desk: Desk, request: Request) -> Response:
     """Keep messages for a later publish."""
     asked = _stage.convert(request.query)
+    _check_writer(desk, request.visit, asked.writer)
+    if request.visit is not None and asked.topic is not None:
+        request.visit.allow(asked.topic)  # before the body is looked at
     kind = formats.taken(request)
     body = request.body
     if len(body) > ASIDE_BYTES:
@@ -82,6 +99,8 @@ async def stage(desk: Desk, request: Request) -> Response:
     if found.qos == 0:
         raise Refused("staged messages are on disk before the answer; qos is 1")
     topic = topic_of(asked.topic, found)
+    if request.visit is not None:
+        request.visit.allow(topic)
     records = placed(found.records, asked.partition)
 
     def call(then: Then) -> None:
@@ -102,6 +121,7 @@ async def stage(desk: Desk, request: Request) -> Response:
 def publish(desk: Desk, request: Request) -> Answer:
     """Make what was staged visible, all together."""
     asked = _publish.read(request)
+    _check_writer(desk, request.visit, asked.writer)
 
     def render(found: Published) -> Response:
         return as_json(PublishedBatch([PublishedRun(*run) for run in found.results], found.duplicate))
@@ -114,6 +134,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/v1/stage",
         "Keep messages for a later publish",
+        PRODUCE,
         stage,
         {200: json(Staged)},
         _stage,
@@ -124,6 +145,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/v1/publish",
         "Make a staged batch visible",
+        PRODUCE,
         publish,
         {200: json(PublishedBatch)},
         _publish,

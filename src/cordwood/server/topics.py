@@ -9,6 +9,7 @@ from cordwood.errors import Conflict, Refused
 from cordwood.http.request import Request
 from cordwood.http.response import Response
 from cordwood.server.desk import Desk, Then, as_json, nothing
+from cordwood.server.need import ADMIN, ADMIN_IN_PATH, LISTED, SEEN
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Offset
 from cordwood.server.refusals import answering
@@ -17,7 +18,7 @@ from cordwood.server.terms import TopicSettings, about, given
 
 
 class TopicList(Struct, frozen=True):
-    """All topics, by name."""
+    """All topics that may be seen, by name."""
 
     topics: list[TopicLine]
 
@@ -48,15 +49,20 @@ class Replace(Struct, frozen=True, forbid_unknown_fields=True):
     replacement: Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
-_new = Parameters(NewTopic)
+_new = Parameters(NewTopic, topic="name")
 _changes = Parameters(TopicChanges)
 _replace = Parameters(Replace)
 
 
 def index(desk: Desk, request: Request) -> Answer:
-    """Answer with all topics."""
+    """Answer with all topics that whoever asks may do anything with."""
     only_names(request)
-    return desk.ask(desk.broker.topics, lambda lines: as_json(TopicList(lines)))
+    visit = request.visit
+
+    def render(lines: list[TopicLine]) -> Response:
+        return as_json(TopicList([line for line in lines if visit is None or visit.may(None, line.name)]))
+
+    return desk.ask(desk.broker.topics, render)
 
 
 def create(desk: Desk, request: Request) -> Answer:
@@ -108,26 +114,49 @@ async def replace(desk: Desk, request: Request, topic: str) -> Response:
 
 _SHOWN: dict[int, Any] = {200: json(TopicInfo)}
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/v1/topics", "All topics", index, {200: json(TopicList)}),
+    Route("GET", "/v1/topics", "All topics", LISTED, index, {200: json(TopicList)}),
     Route(
         "POST",
         "/v1/topics",
         "Make a topic",
+        ADMIN,
         create,
         {201: json(TopicInfo), 200: json(TopicInfo)},
         _new,
         refusals=(409, 507),
+        audit="topic create",
     ),
-    Route("GET", "/v1/topics/{topic}", "One topic", show, _SHOWN, refusals=(404,)),
-    Route("PATCH", "/v1/topics/{topic}", "Set a topic", change, _SHOWN, _changes, refusals=(404, 409, 507)),
-    Route("DELETE", "/v1/topics/{topic}", "Delete a topic", delete, {204: {}}, refusals=(404, 507)),
+    Route("GET", "/v1/topics/{topic}", "One topic", SEEN, show, _SHOWN, refusals=(404,)),
+    Route(
+        "PATCH",
+        "/v1/topics/{topic}",
+        "Set a topic",
+        ADMIN_IN_PATH,
+        change,
+        _SHOWN,
+        _changes,
+        refusals=(404, 409, 507),
+        audit="topic set",
+    ),
+    Route(
+        "DELETE",
+        "/v1/topics/{topic}",
+        "Delete a topic",
+        ADMIN_IN_PATH,
+        delete,
+        {204: {}},
+        refusals=(404, 507),
+        audit="topic delete",
+    ),
     Route(
         "POST",
         "/v1/topics/{topic}/replace",
         "Swap a run of objects for one",
+        ADMIN_IN_PATH,
         replace,
         _SHOWN,
         _replace,
         refusals=(404, 409, 507),
+        audit="topic replace",
     ),
 )

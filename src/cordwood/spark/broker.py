@@ -37,9 +37,9 @@ def reaching(endpoint: str) -> Iterator[None]:
 class Broker:
     """Asks a broker what it has; not to be sent to another process."""
 
-    def __init__(self, endpoint: str, token: str | None, tries: int = TRIES):
-        self.client = Client(endpoint, token=token, timeout=TIMEOUT_S, tries=tries)
-        self._caller = Caller(parse(endpoint, token), TIMEOUT_S, tries)
+    def __init__(self, endpoint: str, token: str | None, tries: int = TRIES, *, ca: str | None = None):
+        self.client = Client(endpoint, token=token, ca=ca, timeout=TIMEOUT_S, tries=tries)
+        self._caller = Caller(parse(endpoint, token, ca=ca), TIMEOUT_S, tries)
 
     def extents(self, options: ReadOptions) -> list[Extent]:
         """Return what there is of every partition that the options choose, in order. Raises NotFound.

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from cordwood.client.endpoint import authority, default_ca, default_token
 from cordwood.errors import Refused
 from cordwood.spark.columns import COLUMNS, DEFAULT_COLUMNS
 
@@ -24,6 +25,7 @@ EARLIEST, LATEST = -2, -1  # as Spark writes them in JSON
 READ_OPTIONS = (
     "endpoint",
     "token",
+    "ca",
     "subscribe",
     "subscribePattern",
     "assign",
@@ -45,7 +47,7 @@ READ_OPTIONS = (
     "archive",
 )
 ARCHIVE_OPTIONS = ("archive", "columns", "includeHeaders", "failOnDataLoss")
-WRITE_OPTIONS = ("endpoint", "token", "topic", "writerId")
+WRITE_OPTIONS = ("endpoint", "token", "ca", "topic", "writerId")
 SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "outputmode"))  # a streaming query's, which come along
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
@@ -73,6 +75,7 @@ class ReadOptions:
 
     endpoint: str
     token: str | None = field(default=None, repr=False)
+    ca: str | None = field(default=None, repr=False)
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: Mapping[str, tuple[int, ...]] | None = None
@@ -103,6 +106,7 @@ class WriteOptions:
 
     endpoint: str
     token: str | None = field(default=None, repr=False)
+    ca: str | None = field(default=None, repr=False)
     topic: str | None = None
     writer_id: str | None = None
 
@@ -116,6 +120,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(
         endpoint=_endpoint(found),
         token=_token(found),
+        ca=_ca(found),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
@@ -153,7 +158,11 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Return what the options of a writer mean, or refuse the first that means nothing."""
     found = _Given(given, WRITE_OPTIONS)
     return WriteOptions(
-        endpoint=_endpoint(found), token=_token(found), topic=found.text("topic"), writer_id=found.text("writerId")
+        endpoint=_endpoint(found),
+        token=_token(found),
+        ca=_ca(found),
+        topic=found.text("topic"),
+        writer_id=found.text("writerId"),
     )
 
 
@@ -241,7 +250,13 @@ def _endpoint(found: _Given) -> str:
 
 def _token(found: _Given) -> str | None:
     """Return the token; that of the environment is the driver's, and travels with the options to the executors."""
-    return found.text("token") or os.environ.get("CORDWOOD_TOKEN") or None
+    return found.text("token") or default_token()
+
+
+def _ca(found: _Given) -> str | None:
+    """Return who signs the broker's certificate, as text: the driver's file is not on the executors."""
+    ca = found.text("ca") or default_ca()
+    return None if ca is None or not _endpoint(found).startswith("https:") else authority(ca)
 
 
 def _topics(found: _Given) -> tuple[tuple[str, ...], str | None, Mapping[str, tuple[int, ...]] | None]:

@@ -259,7 +259,7 @@ def _whole(table: Any) -> Any:
 
 
 def _client(options: WriteOptions, tries: int = TRIES) -> Client:
-    return Client(options.endpoint, token=options.token, timeout=TIMEOUT_S, tries=tries)
+    return Client(options.endpoint, token=options.token, ca=options.ca, timeout=TIMEOUT_S, tries=tries)
 
 
 def _task() -> int:

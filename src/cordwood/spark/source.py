@@ -108,7 +108,10 @@ class BatchReader(DataSourceReader):
 
         options = self._options
         settle()
-        with reaching(options.endpoint), Broker(options.endpoint, options.token, FIRST_TRIES) as broker:
+        with (
+            reaching(options.endpoint),
+            Broker(options.endpoint, options.token, FIRST_TRIES, ca=options.ca) as broker,
+        ):
             return planned(broker, options, self._narrow(broker, self._ranges(broker)), stream=False)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -178,6 +181,6 @@ def read_task(options: ReadOptions, schema: Any, want: filters.Wanted, partition
 
     settle()
     task, store = partition.value
-    with reaching(options.endpoint), Broker(options.endpoint, options.token) as broker:
+    with reaching(options.endpoint), Broker(options.endpoint, options.token, ca=options.ca) as broker:
         reader = TaskReader(broker, store, schema, want, fail_on_data_loss=options.fail_on_data_loss)
         yield from reader.read(task)

@@ -53,7 +53,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
         options = self._options
-        with reaching(options.endpoint), Broker(options.endpoint, options.token, FIRST_TRIES) as broker:
+        with (
+            reaching(options.endpoint),
+            Broker(options.endpoint, options.token, FIRST_TRIES, ca=options.ca) as broker,
+        ):
             extents = broker.extents(options)
             start = options.start or Bound(everywhere=LATEST)
             found = broker.since(places.times(start, "starting", extents))
@@ -122,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _broker(self) -> Broker:
         if self._asked is None:
-            self._asked = Broker(self._options.endpoint, self._options.token, TRIES)
+            self._asked = Broker(self._options.endpoint, self._options.token, TRIES, ca=self._options.ca)
         return self._asked
 
     def _extents(self) -> list[Extent]:

@@ -15,6 +15,7 @@ from functools import reduce
 from json import dumps
 from typing import TYPE_CHECKING, NamedTuple
 
+from cordwood.client.endpoint import authority
 from cordwood.errors import Refused
 from cordwood.spark import places, plan
 from cordwood.spark.broker import FIRST_TRIES, Broker, reaching
@@ -43,6 +44,7 @@ def table(
     start: Place = None,
     end: Place = None,
     token: str | None = None,
+    ca: str | None = None,
 ) -> "DataFrame":
     """Return the messages of a topic, from `start` to `end`, as they are now.
 
@@ -54,7 +56,7 @@ def table(
     strange = [name for name in names if name not in COLUMNS]
     if strange or not names:
         raise Refused(f"there is no column {strange[:1]!r}. Known are: {', '.join(COLUMNS)}")
-    with reaching(endpoint), Broker(endpoint, token, FIRST_TRIES) as broker:
+    with reaching(endpoint), Broker(endpoint, token, FIRST_TRIES, ca=ca) as broker:
         extents = broker.topic(topic)
         starts, ends = bounds(broker, extents, start, end)
         ranges, losses = cut(extents, starts, ends)
@@ -69,7 +71,7 @@ def table(
         folder = f"{root}/{topic_prefix(topic, extents[0].id)}"
         branches = [_native(spark, root, folder, layer, topic, names) for layer in layers(history)]
     if hot or not branches:
-        branches.append(_hot(spark, endpoint, token, topic, names, extents, hot, ends))
+        branches.append(_hot(spark, endpoint, token, ca, topic, names, extents, hot, ends))
     return reduce(lambda one, other: one.union(other), branches)
 
 
@@ -213,6 +215,7 @@ def _hot(
     spark: "SparkSession",
     endpoint: str,
     token: str | None,
+    ca: str | None,
     topic: str,
     names: Sequence[str],
     extents: Sequence[Extent],
@@ -235,7 +238,9 @@ def _hot(
         .option("endingOffsets", dumps({topic: behind}))
         .option("minPartitions", str(max(1, min(_cores(spark), sum(span.bytes for span in hot) // plan.LEAST_BYTES))))
     )
-    return (reader if token is None else reader.option("token", token)).load()
+    for name, value in (("token", token), ("ca", None if ca is None else authority(ca))):
+        reader = reader if value is None else reader.option(name, value)
+    return reader.load()
 
 
 def _cores(spark: "SparkSession") -> int:

@@ -5,7 +5,7 @@ import json
 import click
 
 from cordwood.cli.endpoint import as_json, endpoint
-from cordwood.cli.spark.options import master, tell
+from cordwood.cli.spark.options import master, shown, tell
 
 
 @click.command("compact")
@@ -25,7 +25,7 @@ def compact(topic: str, target_mib: int, master: str, endpoint: str, as_json: bo
     from cordwood.spark.pipelines.compact import compact as run
     from cordwood.spark.session import start
 
-    found = run(start(master), endpoint, topic, target_bytes=target_mib << 20, tell=tell)
+    found = run(start(master), endpoint, topic, target_bytes=target_mib << 20, tell=tell, **shown())
     if as_json:
         click.echo(json.dumps(found.as_dict()))
     else:

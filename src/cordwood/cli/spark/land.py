@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cordwood.cli.endpoint import as_json, endpoint
-from cordwood.cli.spark.options import master, tell
+from cordwood.cli.spark.options import master, shown, tell
 
 if TYPE_CHECKING:
     from cordwood.spark.pipelines.land_landed import Landed
@@ -79,6 +79,7 @@ def land(
         fail_on_data_loss=not skip_lost,
         stop=_signalled(),
         tell=tell,
+        **shown(),
     )
     if as_json:
         click.echo(json.dumps(found.as_dict()))

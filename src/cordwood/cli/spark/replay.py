@@ -6,7 +6,7 @@ from datetime import datetime
 import click
 
 from cordwood.cli.endpoint import as_json, endpoint
-from cordwood.cli.spark.options import master, tell
+from cordwood.cli.spark.options import master, shown, tell
 from cordwood.cli.spark.place import begin, finish
 
 
@@ -60,6 +60,7 @@ def replay(
         name=name,
         dry_run=dry_run,
         tell=tell,
+        **shown(),
     )
     if as_json:
         click.echo(json.dumps(found.as_dict()))

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from cordwood.cli.endpoint import as_json, endpoint
-from cordwood.cli.spark.options import master, tell
+from cordwood.cli.spark.options import master, shown, tell
 
 
 @click.command("scrub")
@@ -28,7 +28,7 @@ def scrub(
     from cordwood.spark.pipelines.scrub import scrub as run
     from cordwood.spark.session import start
 
-    found = run(start(master), endpoint, list(topics) or None, tell=tell)
+    found = run(start(master), endpoint, list(topics) or None, tell=tell, **shown())
     if report is not None:
         report.write_text(page(found))
     if as_json:

@@ -10,7 +10,7 @@ import click
 
 from cordwood.cli import show
 from cordwood.cli.endpoint import as_json, endpoint
-from cordwood.cli.spark.options import master, tell
+from cordwood.cli.spark.options import master, shown, tell
 from cordwood.cli.spark.place import begin, finish
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def stats(
     from cordwood.spark.pipelines.stats_page import page
     from cordwood.spark.session import start as session
 
-    found = run(session(master), endpoint, topic, start=start, end=end, bucket=bucket, top_keys=top_keys, tell=tell)
+    spark = session(master)
+    found = run(spark, endpoint, topic, start=start, end=end, bucket=bucket, top_keys=top_keys, tell=tell, **shown())
     if report is not None:
         report.write_text(page(found), encoding="utf-8")
     if as_json:

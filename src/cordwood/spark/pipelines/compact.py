@@ -61,10 +61,11 @@ def compact(
     *,
     target_bytes: int = TARGET_BYTES,
     token: str | None = None,
+    ca: str | None = None,
     tell: Tell = lambda line: None,
 ) -> Compacted:
     """Replace runs of small objects of a topic by large ones; return what was done."""
-    with Client(endpoint, token=token) as client:
+    with Client(endpoint, token=token, ca=ca) as client:
         store = store_of(client.config())
         if store is None:
             raise Refused("the broker does not say where its history is, so it cannot be compacted from here")

@@ -28,6 +28,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from cordwood.client.endpoint import authority
 from cordwood.errors import Conflict
 from cordwood.spark.broker import FIRST_TRIES, Broker, reaching
 from cordwood.spark.pipelines import land_pact, land_schema
@@ -64,6 +65,7 @@ def land(
     trigger_bytes: int | None = None,
     fail_on_data_loss: bool = True,
     token: str | None = None,
+    ca: str | None = None,
     stop: Event | None = None,
     tell: Tell = lambda line: None,
     at: At = lambda step, batch: None,
@@ -78,7 +80,7 @@ def land(
     name = full(table)
     places = Places(name, full(checkpoint) if checkpoint else f"{name}_checkpoint")
     files, kept = Files(spark, places.table), Files(spark, places.checkpoint)
-    with reaching(endpoint), Broker(endpoint, token, FIRST_TRIES) as broker:
+    with reaching(endpoint), Broker(endpoint, token, FIRST_TRIES, ca=ca) as broker:
         pact, shape = _agreed(spark, broker, kept, places, topic, schema, partition_by, headers=headers)
     land_pact.check_table(files, places, pact.id if kept.exists(places.pact) else None)
     check_reach(spark, files, places)
@@ -100,6 +102,8 @@ def land(
         source = {"endpoint": endpoint, "subscribe": topic, "failOnDataLoss": str(fail_on_data_loss).lower()}
         if token is not None:
             source["token"] = token
+        if ca is not None:
+            source["ca"] = authority(ca)
         run = Run(spark, kept, files, places, ledger, shape, source, target_bytes, done, tell, at)
         run.go(started(run, pact, once, every_s, trigger_bytes), stop or Event())
         ledger.clear()

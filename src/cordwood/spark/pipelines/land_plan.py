@@ -33,8 +33,9 @@ class Plan:
     def read(self, spark: "SparkSession", source: Mapping[str, str], columns: Sequence[str]) -> "DataFrame":
         """Return the messages of the batch; those that are history by Spark's own Parquet reader, which is faster."""
         starts, ends = self._bounds()
-        endpoint, topic, token = source["endpoint"], source["subscribe"], source.get("token")
-        return table(spark, endpoint, topic, columns=columns, start=starts, end=ends, token=token)
+        endpoint, topic = source["endpoint"], source["subscribe"]
+        shown = {"token": source.get("token"), "ca": source.get("ca")}
+        return table(spark, endpoint, topic, columns=columns, start=starts, end=ends, **shown)
 
     def read_by_source(self, spark: "SparkSession", source: Mapping[str, str], columns: Sequence[str]) -> "DataFrame":
         """Return the same by our source, which executors can use that do not see the history's directory."""

@@ -98,7 +98,8 @@ class Run:
     def _land(self, messages: "DataFrame", number: int) -> None:
         self._at("planned", number)
         source, done = self.source, self._done
-        with reaching(source["endpoint"]), Broker(source["endpoint"], source.get("token"), TRIES) as broker:
+        shown = {"token": source.get("token"), "ca": source.get("ca")}
+        with reaching(source["endpoint"]), Broker(source["endpoint"], tries=TRIES, **shown) as broker:
             plan = planned(self._kept, self.places.checkpoint, number, broker, source["subscribe"])
             natively = self._natively(broker)
         done.ends = plan.ends

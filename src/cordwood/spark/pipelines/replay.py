@@ -95,6 +95,7 @@ def replay(
     name: str | None = None,
     dry_run: bool = False,
     token: str | None = None,
+    ca: str | None = None,
     tell: Tell = lambda line: None,
 ) -> Replayed:
     """Publish messages of one topic to another exactly once, however often this is called; return what was done.
@@ -104,8 +105,8 @@ def replay(
     key, value and headers are kept, and the time is that of the replay. A dead letter is published as the message it
     was; its own headers are there for `where` and `select`.
     """
-    options = _options(endpoint, token, target_topic)
-    with reaching(endpoint), Broker(endpoint, options.token, FIRST_TRIES) as broker:
+    options = _options(endpoint, token, ca, target_topic)
+    with reaching(endpoint), Broker(endpoint, options.token, FIRST_TRIES, ca=options.ca) as broker:
         client = broker.client
         extents = broker.topic(source_topic)
         ids = extents[0].id, broker.topic(target_topic)[0].id
@@ -131,11 +132,11 @@ def replay(
         with watched(spark, tell), applying():
             staged = found.mapInArrow(partial(_stage, options, known), _STAGED).collect()
     except Refused:  # the same command would be refused again, and another has a cut of its own
-        with Client(endpoint, token=options.token, timeout=TIMEOUT_S) as client:
+        with Client(endpoint, token=options.token, ca=options.ca, timeout=TIMEOUT_S) as client:
             cuts.forget(client, source_topic, known)
         raise
     tell(f"staged {sum(one.messages for one in staged)} messages")
-    with Client(endpoint, token=options.token, timeout=TIMEOUT_S, tries=TRIES) as client:
+    with Client(endpoint, token=options.token, ca=options.ca, timeout=TIMEOUT_S, tries=TRIES) as client:
         chosen = sorted((one.task, one.attempt) for one in staged if one.parts)
         runs = _runs(client.publish(known, BATCH, chosen))  # even if there is nothing: it is over then
         messages = sum(run.count for run in runs)
@@ -165,8 +166,9 @@ def _told(place: Place) -> Any:
     return place
 
 
-def _options(endpoint: str, token: str | None, topic: str) -> WriteOptions:
-    return write_options({"endpoint": endpoint, "topic": topic, **({} if token is None else {"token": token})})
+def _options(endpoint: str, token: str | None, ca: str | None, topic: str) -> WriteOptions:
+    given = {"endpoint": endpoint, "topic": topic, "token": token, "ca": ca}
+    return write_options({name: value for name, value in given.items() if value is not None})
 
 
 def _published(client: Client, writer: str) -> list[Run] | None:
@@ -223,7 +225,9 @@ def _rows(
         .option("startingOffsets", dumps({topic: cut.starts}))
         .option("endingOffsets", dumps({topic: cut.ends}))
     )
-    return (reader if options.token is None else reader.option("token", options.token)).load()
+    for name, value in (("token", options.token), ("ca", options.ca)):
+        reader = reader if value is None else reader.option(name, value)
+    return reader.load()
 
 
 def _check(options: WriteOptions, rows: "DataFrame") -> None:

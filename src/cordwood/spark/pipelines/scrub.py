@@ -68,11 +68,12 @@ def scrub(
     topics: Sequence[str] | None = None,
     *,
     token: str | None = None,
+    ca: str | None = None,
     tell: Tell = lambda line: None,
 ) -> Scrubbed:
     """Look at all objects of some topics, or of all; return what was found."""
     found = Scrubbed()
-    with Client(endpoint, token=token) as client:
+    with Client(endpoint, token=token, ca=ca) as client:
         store = store_of(client.config())
         if store is None:
             raise Refused("the broker does not say where its history is, so it cannot be looked at from here")

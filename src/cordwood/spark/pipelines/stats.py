@@ -59,6 +59,7 @@ def stats(
     bucket: str = "auto",
     top_keys: int = 20,
     token: str | None = None,
+    ca: str | None = None,
     tell: Tell = lambda line: None,
 ) -> Stats:
     """Return what is in a topic between two places, and how far its groups are.
@@ -68,7 +69,7 @@ def stats(
     asked_ms = buckets.parse(bucket)
     if not 0 <= top_keys <= MOST_KEYS:
         raise Refused(f"top_keys is a number from 0 to {MOST_KEYS}, not {top_keys}")
-    with reaching(endpoint), Broker(endpoint, token, FIRST_TRIES) as broker:
+    with reaching(endpoint), Broker(endpoint, token, FIRST_TRIES, ca=ca) as broker:
         extents = broker.topic(topic)
         starts, ends = bounds(broker, extents, start, end)
         begin = {one.partition: starts[one.key] for one in extents}
@@ -85,6 +86,7 @@ def stats(
         start=begin,
         end=behind,
         token=token,
+        ca=ca,
     )
     counted = counting.counted(rows, base_ms).persist()
     try:
@@ -102,7 +104,7 @@ def stats(
             step_ms = max(base_ms, buckets.step_ms(first_ms, last_ms))
         buckets.check(step_ms, first_ms, last_ms)
     tell("asking for the groups")
-    with reaching(endpoint), Client(endpoint, token=token, timeout=TIMEOUT_S, tries=FIRST_TRIES) as client:
+    with reaching(endpoint), Client(endpoint, token=token, ca=ca, timeout=TIMEOUT_S, tries=FIRST_TRIES) as client:
         groups = list(lags.groups(client, topic))
     return Stats(
         topic,
