@@ -52,8 +52,13 @@ class Endpoint:
 
 def endpoint(url: str, token: str | None = None, tls: "ssl.SSLContext | None" = None) -> Endpoint:
     """Return the broker's address from its URL; the token is taken from CORDWOOD_TOKEN when none is given."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        given_port = parts.port
+    except ValueError:
+        parts, given_port = urlsplit(""), None
+    whole = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+    if not whole or given_port == 0 or not _SAFE.fullmatch(url):
         raise Refused(f"{url!r} is no endpoint; one looks like http://127.0.0.1:{DEFAULT_PORT}")
     token = token or os.environ.get("CORDWOOD_TOKEN") or None
     if token is not None and not _SAFE.fullmatch(token):
@@ -62,6 +67,7 @@ def endpoint(url: str, token: str | None = None, tls: "ssl.SSLContext | None" = 
         import ssl
 
         tls = ssl.create_default_context()
-    port = parts.port or (443 if parts.scheme == "https" else DEFAULT_PORT)
+    assert parts.hostname is not None
+    port = given_port or (443 if parts.scheme == "https" else DEFAULT_PORT)
     prefix = parts.path.rstrip("/")
     return Endpoint(url.rstrip("/"), parts.hostname, port, prefix, token, tls if parts.scheme == "https" else None)
