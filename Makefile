@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint demo serve bench drill lock clean
+.PHONY: help setup test lint demo serve bench drill fuzz lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,9 @@ bench: $(READY)  ## measure
 
 drill: $(READY)  ## break things on purpose and see that nothing is lost
 	$(BIN)/python -m cordwood.drills $(ARGS)
+
+fuzz: $(READY)  ## try bytes that nobody meant, some ten minutes of them; FUZZ_EXAMPLES says how many for each test
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-2000} $(BIN)/python -m pytest -n 2 -q --timeout=3600 tests/fuzz $(ARGS)
 
 # The stamp is written last, so a setup that was cut short is done again. --clear, so that a package
 # dropped from the lock is gone from .venv too. --no-build-isolation builds with the locked hatchling;

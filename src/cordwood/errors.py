@@ -46,7 +46,7 @@ class Conflict(Refused):
 
     exit_code = 1
 
-    def __init__(self, message: str, **facts: int | str):
+    def __init__(self, message: str, /, **facts: int | str):  # a fact may have any name
         super().__init__(message)
         self.facts = facts
 

@@ -17,6 +17,7 @@ from cordwood.errors import Refused
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+LARGEST = (1 << 63) - 1  # what the journal's numbers can hold
 LONGEST_MS = 100 * 365 * DAY
 NO_TIER = "none"
 PREFIX = "CORDWOOD_"
@@ -145,9 +146,10 @@ def check(name: str, value: object, source: str) -> object:
     if among and value not in among:
         raise Refused(f"{source}: {name} is one of {', '.join(among)}, not {value!r}")
     if isinstance(value, int) and least is not None and value < least:
-        raise Refused(f"{source}: {name} is {least} at least, not {value}")
-    if isinstance(value, int) and most is not None and value > most:
-        raise Refused(f"{source}: {name} is {most} at most, not {value}")
+        raise Refused(f"{source}: {name} is {least} at least, not {_short(value)}")
+    most = LARGEST if most is None else most
+    if isinstance(value, int) and value > most:
+        raise Refused(f"{source}: {name} is {most} at most, not {_short(value)}")
     return value
 
 
@@ -158,8 +160,10 @@ def _read_file(file: Path | None) -> dict[str, object]:
         return tomllib.loads(file.read_text())
     except OSError as error:
         raise Refused(f"{file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Refused(f"{file} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise Refused(f"{file} is nested too deeply") from error
+    except ValueError as error:  # not TOML, not UTF-8, a number of thousands of digits, or no path at all
+        raise Refused(f"{str(file)!r} is not TOML: {error}") from error
 
 
 def _from_text(name: str, text: str, source: str) -> object:
@@ -169,13 +173,17 @@ def _from_text(name: str, text: str, source: str) -> object:
         try:
             return int(text)
         except ValueError:
-            raise Refused(f"{source}: {name} is a whole number, not {text!r}") from None
+            raise Refused(f"{source}: {name} is a whole number, not {text[:80]!r}") from None
     if kind is bool:
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
         if text.lower() not in words:
             raise Refused(f"{source}: {name} is true or false, not {text!r}")
         return words[text.lower()]
     return text
+
+
+def _short(number: int) -> str:
+    return str(number) if abs(number) < 1 << 80 else "one with so many digits"
 
 
 def _suggest(name: str) -> str:

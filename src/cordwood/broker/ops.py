@@ -319,9 +319,9 @@ def unpack(entry: Buffer) -> list[Op]:
     """Return the facts of a frame's first entry. Raises ValueError for bytes that are none."""
     try:
         version, ops = _decoder.decode(entry)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         head = bytes(entry[:2])
-        if head[:1] == b"\x92" and head[1:] != b"\x01":
+        if len(head) == 2 and head[:1] == b"\x92" and head[1:] != b"\x01":
             raise OtherVersion(f"a frame of version {head[1]}; this Cordwood reads {VERSION}") from None
         raise ValueError(f"not a frame of the broker: {error}") from None
     if version != VERSION:

@@ -287,16 +287,24 @@ def restore(parts: Iterable[Buffer]) -> State:
     for data in parts:
         try:
             part = _decoder.decode(data)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"not a part of a snapshot: {error}") from None
-        if isinstance(part, TriesPart):  # may come in several parts
-            cursor = state.topics[part.topic].groups[part.group].cursors[part.partition]
-            cursors[id(cursor)] = cursor
-            tries.setdefault(id(cursor), []).extend((s, e, Try(a, u, why)) for s, e, a, u, why in part.tries)
-        else:
-            _restore_part(state, part)
-    for number, cursor in cursors.items():
-        cursor.tries = Tries(tries[number])
+        try:
+            if getattr(part, "partition", 0) < 0:
+                raise LookupError("a partition below 0")  # Python would take it for one counted from the end
+            if isinstance(part, TriesPart):  # may come in several parts
+                cursor = state.topics[part.topic].groups[part.group].cursors[part.partition]
+                cursors[id(cursor)] = cursor
+                tries.setdefault(id(cursor), []).extend((s, e, Try(a, u, why)) for s, e, a, u, why in part.tries)
+            else:
+                _restore_part(state, part)
+        except (LookupError, OverflowError, AssertionError) as error:
+            raise ValueError(f"a part of a snapshot that does not go with those before it: {error!r}") from None
+    try:
+        for number, cursor in cursors.items():
+            cursor.tries = Tries(tries[number])
+    except OverflowError as error:
+        raise ValueError(f"not a part of a snapshot: {error}") from None
     return state
 
 

@@ -142,6 +142,7 @@ def _give_up(path: Path, choice: str) -> None:
 
 
 async def _serve(settings: Settings, memory: bool, cut: bool, insecure: bool) -> None:
+    from cordwood.machine import notify
     from cordwood.server.app import start_app
 
     stop = asyncio.Event()
@@ -156,7 +157,9 @@ async def _serve(settings: Settings, memory: bool, cut: bool, insecure: bool) ->
     log.info("ready", extra={"endpoint": app.endpoint, "data": where, "sync": settings.sync})
     gc.collect()
     gc.freeze()  # what the modules made stays: no collection looks at it again
+    notify.tell(notify.READY)
     await stop.wait()
+    notify.tell(notify.STOPPING)
     log.info("stopping")
     await app.stop()
 

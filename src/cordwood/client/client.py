@@ -26,6 +26,7 @@ from cordwood.client.endpoint import endpoint as parse
 from cordwood.client.future import Sent
 from cordwood.client.message import Message, read_only
 from cordwood.client.reading import batches as batches_in
+from cordwood.client.reply import STRANGER
 from cordwood.client.wire import ARROW
 from cordwood.errors import Unavailable
 from cordwood.record import Batch
@@ -59,20 +60,20 @@ class Client:
 
     def topics(self) -> list[dict[str, Any]]:
         """Return all topics."""
-        return list(self._ask("GET", "/v1/topics")["topics"])
+        return _listed(self._ask("GET", "/v1/topics"), "topics")
 
     def topic(self, name: str) -> dict[str, Any]:
         """Return one topic: its partitions with their offsets, its groups, its settings. Raises NotFound."""
-        return dict(self._ask("GET", _path("topics", name)))
+        return self._ask("GET", _path("topics", name))
 
     def create_topic(self, name: str, partitions: int | None = None, **settings: Any) -> dict[str, Any]:
         """Make a topic and return it; if the same one is there, return that. Raises Conflict if another one is."""
         asked = {"name": name, **settings} | ({} if partitions is None else {"partitions": partitions})
-        return dict(self._ask("POST", "/v1/topics", asked))
+        return self._ask("POST", "/v1/topics", asked)
 
     def set_topic(self, name: str, **settings: Any) -> dict[str, Any]:
         """Change settings of a topic and return it."""
-        return dict(self._ask("PATCH", _path("topics", name), settings))
+        return self._ask("PATCH", _path("topics", name), settings)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its messages and groups."""
@@ -82,15 +83,15 @@ class Client:
 
     def groups(self) -> list[dict[str, Any]]:
         """Return all groups of all topics."""
-        return list(self._ask("GET", "/v1/groups")["groups"])
+        return _listed(self._ask("GET", "/v1/groups"), "groups")
 
     def group(self, topic: str, group: str) -> dict[str, Any]:
         """Return one group: floors, lag, what is in flight, its settings. Raises NotFound."""
-        return dict(self._ask("GET", _path("groups", topic, group)))
+        return self._ask("GET", _path("groups", topic, group))
 
     def set_group(self, topic: str, group: str, **settings: Any) -> dict[str, Any]:
         """Change settings of a group, which is made if need be (then `start` says where it begins), and return it."""
-        return dict(self._ask("PATCH", _path("groups", topic, group), settings))
+        return self._ask("PATCH", _path("groups", topic, group), settings)
 
     def delete_group(self, topic: str, group: str) -> None:
         """Delete a group; the next consumer of that name begins anew."""
@@ -98,7 +99,7 @@ class Client:
 
     def seek(self, topic: str, group: str, to: str | int, partition: int | None = None) -> dict[str, Any]:
         """Let a group go on at "earliest", "latest", an offset or a time, in one partition or in all."""
-        return dict(self._ask("POST", _path("groups", topic, group) + "/seek", _given(to=to, partition=partition)))
+        return self._ask("POST", _path("groups", topic, group) + "/seek", _given(to=to, partition=partition))
 
     def redrive(
         self,
@@ -109,7 +110,8 @@ class Client:
     ) -> int:
         """Send a group's dead letters back to the topic, all or those of `ranges`; return how many."""
         asked = _given(ranges=ranges, partition=partition)
-        return int(self._ask("POST", _path("groups", topic, group) + "/redrive", asked, again=False)["redriven"])
+        found = self._ask("POST", _path("groups", topic, group) + "/redrive", asked, again=False)
+        return int(_part(found, "redriven", int))
 
     # The log
 
@@ -126,7 +128,7 @@ class Client:
         if "headers" in asked:
             asked["headers"] = {name: _header(one) for name, one in asked["headers"].items()}
         found = self._ask("POST", "/v1/produce", asked)
-        return Sent(found["partition"], found["offset"])
+        return Sent(_part(found, "partition", int | None), _part(found, "offset", int | None))
 
     def read(
         self,
@@ -186,7 +188,7 @@ class Client:
     def spans(self, topic: str, start: int | None = None, end: int | None = None) -> list[dict[str, Any]]:
         """Return where the messages from `start` to `end` of each partition are: in an object, or with the broker."""
         query = urlencode({"topic": topic, **_given(**{"from": start, "to": end})})
-        return list(self._ask("GET", f"/v1/spans?{query}")["spans"])
+        return _listed(self._ask("GET", f"/v1/spans?{query}"), "spans")
 
     # For programs that write and read in batches of their own
 
@@ -211,26 +213,25 @@ class Client:
                 stream.write_batch(one)
         who = _given(topic=topic, writer=writer, batch=batch, task=task, attempt=attempt, sequence=sequence)
         target = f"/v1/stage?{urlencode(who)}"
-        return dict(
-            self._caller.call("POST", target, sink.getvalue(), ARROW, again=sequence is not None).checked().json()
-        )
+        again = sequence is not None
+        return self._caller.call("POST", target, sink.getvalue(), ARROW, again=again).checked().facts()
 
     def publish(self, writer: str, batch: int, tasks: Sequence[tuple[int, int]] | None = None) -> dict[str, Any]:
         """Make a staged batch visible, all together; again changes nothing. Raises Conflict for an older batch."""
-        return dict(self._ask("POST", "/v1/publish", _given(writer=writer, batch=batch, tasks=tasks)))
+        return self._ask("POST", "/v1/publish", _given(writer=writer, batch=batch, tasks=tasks))
 
     def replace(self, topic: str, partition: int, objects: Sequence[str], replacement: str) -> dict[str, Any]:
         """Swap a run of objects in the tier for one that is in the store already; return the topic."""
         asked = {"partition": partition, "objects": list(objects), "replacement": replacement}
-        return dict(self._ask("POST", _path("topics", topic, "replace"), asked))
+        return self._ask("POST", _path("topics", topic, "replace"), asked)
 
     def reader(self, topic: str, reader: str) -> dict[str, Any]:
         """Return where a named reader stands. Raises NotFound."""
-        return dict(self._ask("GET", _path("readers", topic, reader)))
+        return self._ask("GET", _path("readers", topic, reader))
 
     def set_reader(self, topic: str, reader: str, offsets: dict[int, int]) -> dict[str, Any]:
         """Note which offset of each partition a named reader reads next; retention waits for it."""
-        return dict(self._ask("PUT", _path("readers", topic, reader), {"offsets": offsets}))
+        return self._ask("PUT", _path("readers", topic, reader), {"offsets": offsets})
 
     def delete_reader(self, topic: str, reader: str) -> None:
         """Forget a named reader."""
@@ -240,15 +241,15 @@ class Client:
 
     def health(self) -> dict[str, Any]:
         """Return the broker's health, whether it is good or not. Raises Unavailable when it cannot be reached."""
-        return dict(self._caller.call("GET", "/v1/healthz", patient=False).json())
+        return self._caller.call("GET", "/v1/healthz", patient=False).facts()
 
     def version(self) -> dict[str, Any]:
         """Return what runs there."""
-        return dict(self._ask("GET", "/v1/version"))
+        return self._ask("GET", "/v1/version")
 
     def config(self) -> dict[str, Any]:
         """Return the settings in force, secrets masked."""
-        return dict(self._ask("GET", "/v1/config"))
+        return self._ask("GET", "/v1/config")
 
     def close(self) -> None:
         """Close the connections that are kept; may be called again, and the client used again."""
@@ -262,9 +263,12 @@ class Client:
     ) -> None:
         self.close()
 
-    def _ask(self, method: str, target: str, asked: dict[str, Any] | None = None, *, again: bool = True) -> Any:
+    def _ask(
+        self, method: str, target: str, asked: dict[str, Any] | None = None, *, again: bool = True
+    ) -> dict[str, Any]:
         body = b"" if asked is None else msgspec.json.encode(asked)
-        return self._caller.call(method, target, body, JSON if body else "", again=again).checked().json()
+        reply = self._caller.call(method, target, body, JSON if body else "", again=again).checked()
+        return {} if reply.status == 204 else reply.facts()
 
     def _stream(self, asked: dict[str, Any], *, follow: bool) -> Iterator[Batch]:
         with self._caller.connection() as connection:
@@ -282,6 +286,17 @@ def _path(*names: str) -> str:
 
 def _given(**asked: Any) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
+
+
+def _part(found: dict[str, Any], name: str, kind: Any) -> Any:
+    """Return one part of an answer, which is of this kind or the answer is no broker's."""
+    if name not in found or not isinstance(found[name], kind):
+        raise Unavailable(f"the answer has no {name!r}; {STRANGER}")
+    return found[name]
+
+
+def _listed(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return list(_part(found, name, list))
 
 
 def _text(name: str, value: bytes | str | None) -> dict[str, Any]:

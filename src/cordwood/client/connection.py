@@ -21,6 +21,9 @@ from cordwood.client.reply import Reply
 READ_BYTES = 64 << 10
 MAX_HEAD_BYTES = 64 << 10
 MAX_BODY_BYTES = 1 << 30  # an answer that claims more is not believed
+MAX_INTERIM = 100  # answers before the answer
+MAX_TRAILERS = 100
+_DIGITS = {10: frozenset(b"0123456789"), 16: frozenset(b"0123456789abcdefABCDEF")}
 _MAX_PIECES = 1024  # what one sendmsg takes (IOV_MAX)
 
 
@@ -101,7 +104,7 @@ class Connection:
             return Reply(status, headers, b"")
         if length is not None:
             return Reply(status, headers, self._exactly(_number(length, 10)))
-        return Reply(status, headers, b"".join(self._pieces(headers)))
+        return Reply(status, headers, _joined(self._pieces(headers)))
 
     def stream(self, method: str, target: str, accept: str = "") -> tuple[Reply, Iterator[bytes]]:
         """Return an answer's head, and its body piece by piece as it comes; read it all, or close the connection."""
@@ -112,7 +115,7 @@ class Connection:
         length = headers.get(b"content-length")
         pieces = self._pieces(headers) if length is None else iter((self._exactly(_number(length, 10)),))
         if status >= 400:
-            return Reply(status, headers, b"".join(map(bytes, pieces))), iter(())
+            return Reply(status, headers, _joined(pieces)), iter(())
         return Reply(status, headers, b""), pieces
 
     def half_close(self) -> None:
@@ -136,7 +139,7 @@ class Connection:
         self._sock.close()
 
     def _receive_head(self) -> tuple[int, dict[bytes, bytes]]:
-        while True:
+        for _ in range(MAX_INTERIM):
             while (end := self._unread.find(b"\r\n\r\n")) < 0:
                 if len(self._unread) > MAX_HEAD_BYTES:
                     raise ConnectionError("the answer's head does not end")
@@ -154,6 +157,7 @@ class Connection:
             status = int(first[9:12])
             if status >= 200:  # else an interim answer; the real one follows
                 return status, headers
+        raise ConnectionError("interim answers without an end")
 
     def _exactly(self, length: int) -> Any:
         if length > MAX_BODY_BYTES:
@@ -183,13 +187,14 @@ class Connection:
                 yield piece
             return
         while True:
-            size = _number(self._line().partition(b";")[0], 16)
+            size = _number(self._line().partition(b";")[0].rstrip(), 16)
             if size > MAX_BODY_BYTES:
                 raise ConnectionError(f"a chunk of {size} bytes is not believed")
             if not size:
-                while self._line():
-                    pass  # trailers
-                return
+                for _ in range(MAX_TRAILERS):
+                    if not self._line():
+                        return
+                raise ConnectionError("trailers without an end")
             piece = self._exactly(size)
             if self._line():
                 raise ConnectionError("a chunk is longer than it said")
@@ -210,11 +215,19 @@ class Connection:
         return piece
 
 
+def _joined(pieces: Iterator[Any]) -> bytes:
+    """Return a body that came in pieces; more than is believed is an error."""
+    found, size = [], 0
+    for piece in pieces:
+        size += len(piece)
+        if size > MAX_BODY_BYTES:
+            raise ConnectionError(f"an answer of more than {MAX_BODY_BYTES} bytes is not believed")
+        found.append(piece)
+    return b"".join(found)
+
+
 def _number(text: bytes, base: int) -> int:
-    try:
-        number = int(text, base)
-    except ValueError:
-        raise ConnectionError(f"the answer has {text[:20]!r} where a number should be") from None
-    if number < 0:
-        raise ConnectionError("the answer has a negative length")
-    return number
+    # Not what `int` takes: a sign, an underscore or a space would be read by nobody else.
+    if not text or len(text) > 18 or not _DIGITS[base].issuperset(text):
+        raise ConnectionError(f"the answer has {text[:20]!r} where a number should be")
+    return int(text, base)

@@ -102,8 +102,13 @@ def endpoint(
     broker's certificate, instead of those whom this computer trusts; CORDWOOD_CA when it is not given. `tls` is a
     context that says all of that by itself.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        given_port = parts.port
+    except ValueError:
+        parts, given_port = urlsplit(""), None
+    whole = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+    if not whole or given_port == 0 or not _SAFE.fullmatch(url):
         raise Refused(f"{url!r} is no endpoint; one looks like http://127.0.0.1:{DEFAULT_PORT}")
     token = token or default_token()
     if token is not None and not _SAFE.fullmatch(token):
@@ -118,6 +123,7 @@ def endpoint(
             tls = ssl.create_default_context(cadata=None if ca is None else authority(ca))
         except ssl.SSLError as error:
             raise Refused(f"ca has no certificate that can be read: {error.reason or error}") from None
-    port = parts.port or (443 if parts.scheme == "https" else DEFAULT_PORT)
+    assert parts.hostname is not None
+    port = given_port or (443 if parts.scheme == "https" else DEFAULT_PORT)
     prefix = parts.path.rstrip("/")
     return Endpoint(url.rstrip("/"), parts.hostname, port, prefix, token, tls if parts.scheme == "https" else None)

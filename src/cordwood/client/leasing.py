@@ -25,6 +25,7 @@ from cordwood.client.connection import Connection
 from cordwood.client.endpoint import Endpoint
 from cordwood.client.inbox import Appetite, Inbox
 from cordwood.client.message import Delivery, only
+from cordwood.client.reading import whole
 from cordwood.client.reply import Reply
 from cordwood.client.retry import Backoff
 from cordwood.client.settling import Settling
@@ -181,7 +182,7 @@ class Leasing:
 def read_batches(body: Any) -> list[Batch]:
     """Return the batches of an Arrow stream, small ones joined. Raises Unavailable when it is cut or none."""
     try:
-        batches = [batch for batch in ipc.open_stream(pa.py_buffer(body)) if batch.num_rows]
+        batches = [whole(batch) for batch in ipc.open_stream(pa.py_buffer(body)) if batch.num_rows]
     except ARROW_ERRORS as error:
         raise Unavailable(f"the answer is no Arrow stream: {one_line(error)}") from None
     if len(batches) > 1 and sum(batch.num_rows for batch in batches) < SMALL_ROWS * len(batches):

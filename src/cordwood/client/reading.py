@@ -7,7 +7,10 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from cordwood.errors import Unavailable
-from cordwood.record import ARROW_ERRORS, Batch, one_line
+from cordwood.record import ARROW_ERRORS, FULL, Batch, one_line
+
+_NUMBERS = (("partition", pa.int32()), ("offset", pa.int64()), ("attempts", pa.int32()))
+_COLUMNS = frozenset((*_NUMBERS, *zip(FULL.names, FULL.types, strict=True)))
 
 
 def batches(pieces: Iterator[Any]) -> Iterator[Batch]:
@@ -24,7 +27,7 @@ def batches(pieces: Iterator[Any]) -> Iterator[Batch]:
             except StopIteration:
                 break
             if batch.num_rows:
-                yield batch
+                yield whole(batch)
     except OSError:
         raise
     except ARROW_ERRORS as error:
@@ -33,6 +36,17 @@ def batches(pieces: Iterator[Any]) -> Iterator[Batch]:
         raise Unavailable("something follows the end of the Arrow stream")
     if not body.marked:
         raise Unavailable("the stream was cut; it may go on later")
+
+
+def whole(batch: Batch) -> Batch:
+    """Return a batch of messages whose every row can be read; raise ValueError for any other.
+
+    Arrow reads what it is told to: an offset that points outside would be followed.
+    """
+    if not set(zip(batch.schema.names, batch.schema.types, strict=True)) >= _COLUMNS:
+        raise ValueError("its columns are not those of messages")
+    batch.validate(full=True)
+    return batch
 
 
 class _Body:

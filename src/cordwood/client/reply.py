@@ -11,6 +11,9 @@ import msgspec
 
 from cordwood.errors import Conflict, CordwoodError, Full, Limited, NotFound, Refused, Unavailable
 
+STRANGER = "is that a Cordwood broker?"
+LONGEST_WAIT_MS = 3_600_000  # nobody is told to wait for longer
+
 
 class Reply(NamedTuple):
     """One whole answer; `body` is bytes or anything else with a buffer."""
@@ -31,8 +34,15 @@ class Reply(NamedTuple):
             return None
         try:
             return msgspec.json.decode(data)
-        except msgspec.DecodeError:
-            raise Unavailable(f"the answer ({self.status}) is not JSON; is that a Cordwood broker?") from None
+        except (ValueError, RecursionError):
+            raise Unavailable(f"the answer ({self.status}) is not JSON; {STRANGER}") from None
+
+    def facts(self) -> dict[str, Any]:
+        """Return the body read as a JSON object. Raises Unavailable when it is something else."""
+        found = self.json()
+        if not isinstance(found, dict):
+            raise Unavailable(f"the answer ({self.status}) is not an object; {STRANGER}")
+        return found
 
     def checked(self) -> "Reply":
         """Return this if it is fine, else raise the error that it stands for."""
@@ -64,14 +74,14 @@ def retry_after_ms(reply: Reply) -> int | None:
     """Return how long the broker asks to wait, None when it does not say."""
     exact = _facts(reply).get("retry_after_ms")
     if isinstance(exact, int) and exact >= 0:
-        return exact
+        return min(exact, LONGEST_WAIT_MS)
     seconds = reply.headers.get(b"retry-after", b"")
-    return int(seconds) * 1000 if seconds.isdigit() else None
+    return min(int(seconds[:9]) * 1000, LONGEST_WAIT_MS) if seconds.isdigit() else None
 
 
 def _facts(reply: Reply) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(memoryview(reply.body))
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return {}
     return dict(found) if isinstance(found, dict) else {}

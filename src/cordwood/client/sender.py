@@ -21,7 +21,7 @@ from cordwood.client.line import Line
 from cordwood.client.packing import pack, refuse
 from cordwood.client.page import MOST_ROWS, Rows
 from cordwood.client.parcel import Parcel, Take
-from cordwood.client.reply import Reply, error_of, retry_after_ms
+from cordwood.client.reply import STRANGER, Reply, error_of, retry_after_ms
 from cordwood.client.retry import LATER, REFUSED, STORED, Backoff, meaning
 from cordwood.client.shipment import Shipment
 from cordwood.client.survey import Survey
@@ -265,12 +265,17 @@ class Sender:
         what = meaning(reply.status)
         settled: list[Parcel] = []
         if what == STORED:
-            found = reply.json()
-            again = found.get("duplicate", False)
-            runs = {run["partition"]: run for run in found["results"]}
-            for lane, parcel in shipment.parts:
-                run = runs[lane.partition]
-                settled += lane.stored(parcel, run["first_offset"], duplicate=again or run.get("duplicate", False))
+            try:
+                found = reply.facts()
+                again = found.get("duplicate", False)
+                runs = {run["partition"]: run for run in found["results"]}
+                parts = [(lane, parcel, runs[lane.partition]) for lane, parcel in shipment.parts]
+                offsets = [int(run["first_offset"]) for _, _, run in parts]
+            except (Unavailable, LookupError, TypeError, ValueError) as strange:
+                # The login page of a hotel is a 200, too. What was sent is numbered, so it may be sent again.
+                raise ConnectionError(f"the answer does not say where the messages are; {STRANGER}") from strange
+            for (lane, parcel, run), offset in zip(parts, offsets, strict=True):
+                settled += lane.stored(parcel, offset, duplicate=again or run.get("duplicate", False))
             self._settled(settled)
             return
         error = error_of(reply)

@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from cordwood.client.connection import Connection
 from cordwood.client.endpoint import Endpoint
+from cordwood.client.reply import STRANGER
 from cordwood.client.retry import Backoff
 from cordwood.errors import NotFound, Unavailable
 
@@ -54,6 +55,9 @@ class Survey:
     def _ask(self) -> int:
         connection = Connection(self._endpoint, self._timeout_s)
         try:
-            return len(connection.request("GET", self._target).checked().json()["partitions"])
+            found = connection.request("GET", self._target).checked().facts().get("partitions")
+            if not isinstance(found, list) or not found:
+                raise Unavailable(f"the answer names no partitions; {STRANGER}")
+            return len(found)
         finally:
             connection.close()

@@ -221,15 +221,18 @@ def _archive(name: str, raw: bytes) -> Archive:
     begun: Begun | None = None
     parked: list[Parked] = []
     events: list[Event] = []
-    for _, _, payload in scan:
-        for entry in unpack(payload):
-            fact = decode(entry)
-            if isinstance(fact, Begun):
-                begun = fact
-            elif isinstance(fact, Appended) and begun is not None:
-                events += events_of(fact, begun.execution, fact.first, fact.end)
-            elif isinstance(fact, Parked):
-                parked.append(fact)
+    try:
+        for _, _, payload in scan:
+            for entry in unpack(payload):
+                fact = decode(entry)
+                if isinstance(fact, Begun):
+                    begun = fact
+                elif isinstance(fact, Appended) and begun is not None:
+                    events += events_of(fact, begun.execution, fact.first, fact.end)
+                elif isinstance(fact, Parked):
+                    parked.append(fact)
+    except (ValueError, LookupError, TypeError, RuntimeError) as error:  # whole, and still no events
+        raise _damaged(name, scan.position, f"a frame that is whole says nothing of an outbox: {error!r}") from None
     if begun is None or scan.why is not Why.EOF:
         raise _damaged(name, scan.position, str(scan.why))
     return Archive(begun, tuple(parked), tuple(events))
@@ -306,7 +309,7 @@ def _whose(path: Path) -> str:
                     fact = decode(entry)
                     if isinstance(fact, Begun):
                         return fact.execution
-    except (OSError, CordwoodError, pa.ArrowException):
+    except (OSError, CordwoodError, ValueError, pa.ArrowException):
         pass  # whoever opens it is told
     return execution_of(path.name.removesuffix(SUFFIX))
 

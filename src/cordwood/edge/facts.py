@@ -102,7 +102,7 @@ def decode(entry: Bytes) -> Fact:
     """Return the fact that an entry holds; Raises ValueError where it holds none."""
     try:
         fact = _decoder.decode(entry)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"an entry is no fact of an outbox: {error}") from None
     if isinstance(fact, Begun) and fact.version != VERSION:
         raise OtherVersion(f"an outbox of version {fact.version}; this Cordwood reads version {VERSION}")

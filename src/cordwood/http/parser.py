@@ -92,8 +92,11 @@ class Parser:
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the connection."""
-        if self.refusal is not None:
-            return
+        while data and self.refusal is None:
+            data = self._feed(data)
+
+    def _feed(self, data: bytes) -> bytes:
+        """Take bytes; return those that are to be fed after all."""
         self._fruitful = False
         try:
             self._http.feed_data(data)
@@ -103,7 +106,7 @@ class Parser:
                 if self._barren_bytes > self._limits.max_head_bytes:
                     raise Refusal(400, f"The head is larger than {self._limits.max_head_bytes} bytes.")
         except HttpParserUpgrade as upgrade:
-            self._feed_without_upgrade(data[upgrade.args[0] :])
+            return self._without_upgrade() + data[upgrade.args[0] :]
         except HttpParserCallbackError as error:
             if not isinstance(error.__context__, Refusal):
                 raise error.__context__ or error from None  # a fault of ours, not of the bytes
@@ -112,6 +115,7 @@ class Parser:
             self.refuse(Refusal(400, f"This is not HTTP/1.1: {error}."))
         except Refusal as refusal:
             self.refuse(refusal)
+        return b""
 
     def close(self) -> None:
         """Give back what a body that will not be finished had reserved."""
@@ -124,14 +128,14 @@ class Parser:
         self.continue_due = False
         self.close()
 
-    def _feed_without_upgrade(self, rest: bytes) -> None:
+    def _without_upgrade(self) -> bytes:
         # We speak nothing but HTTP/1.1, so an offer to upgrade is ignored. llhttp would take the body for the other
         # protocol (Java's client offers h2c with every POST), so the head is read again without the offer.
         del self._headers[b"upgrade"]
         lines = [f"{self._method} ".encode() + self._target + f" HTTP/{self._version}".encode()]
         lines += [name + b": " + value for name, value in self._headers.items()]
         self._http = HttpRequestParser(self)
-        self.feed(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
+        return b"\r\n".join(lines) + b"\r\n\r\n"
 
     # From here on httptools calls, while `feed` runs.
 
@@ -179,7 +183,7 @@ class Parser:
         if b"host" not in headers and self._version == "1.1":
             raise Refusal(400, "The header Host is missing.")
         if b"upgrade" in headers and http.should_upgrade():
-            self._upgrade = True  # the same head comes again, see _feed_without_upgrade
+            self._upgrade = True  # the same head comes again, see _without_upgrade
             return
         if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
             raise Refusal(400, "The body is encoded (Content-Encoding); send it as it is.")

@@ -15,6 +15,8 @@ point may be in the kernel and not on the disk, so it is written again, to anoth
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random, SystemRandom
 
 from cordwood.errors import Damage, Damaged, Full
@@ -152,7 +154,8 @@ def _fold_proven(
                 window=window,
             )
             if number == verdict.snapshot:
-                fold.restore(payload for _, _, payload in parts)
+                with _understood(report.name, HEADER_BYTES, report.first):
+                    fold.restore(payload for _, _, payload in parts)
                 if parts.position != report.header.body:
                     for _ in parts:  # an owner that stopped early; the chain goes through all of them
                         pass
@@ -184,9 +187,20 @@ def _fold_proven(
 def _apply(fold: Fold, name: str, scan: Scan) -> None:
     for position, header, payload in scan:
         if header.kind == Kind.DATA:
-            fold.apply(header.lsn, _entries(name, position, header.lsn, payload))
+            with _understood(name, position, header.lsn):
+                fold.apply(header.lsn, _entries(name, position, header.lsn, payload))
         elif header.kind == Kind.LOST and scan.lsn > header.lsn:
             fold.lost(header.lsn, scan.lsn)
+
+
+@contextmanager
+def _understood(name: str, position: int, lsn: int) -> Iterator[None]:
+    """Say where it stands if the owner finds that bytes which are whole are not its own."""
+    try:
+        yield
+    except ValueError as error:
+        proof, remedy = "its checksum holds", "Open it with what wrote it, or put a copy back; nothing was changed."
+        raise Damaged([Damage(name, position, lsn, lsn, str(error), proof, remedy)]) from error
 
 
 def _entries(name: str, position: int, lsn: int, payload: memoryview) -> list[memoryview]:
@@ -214,7 +228,8 @@ def _write_again(
         for position, header, payload in scan:
             writer.write([(header.kind, payload_of([payload]))], verdict.proven)
             if header.kind == Kind.DATA:
-                fold.apply(header.lsn, _entries(report.name, position, header.lsn, payload))
+                with _understood(report.name, position, header.lsn):
+                    fold.apply(header.lsn, _entries(report.name, position, header.lsn, payload))
         assert scan.lsn == verdict.end, "what was read once reads again"
     finally:
         file.close()

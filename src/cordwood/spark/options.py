@@ -274,7 +274,7 @@ def _topics(found: _Given) -> tuple[tuple[str, ...], str | None, Mapping[str, tu
     if chosen[0] == "subscribePattern":
         try:
             re.compile(text)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise Refused(f"subscribePattern {text!r} is no regular expression: {error}") from None
         return (), text, None
     assigned = _assigned(text)
@@ -285,7 +285,7 @@ def _assigned(text: str) -> dict[str, tuple[int, ...]]:
     wanted = Refused(f'assign is JSON such as {{"clicks":[0,1]}}, not {text!r}')
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise wanted from None
     if not isinstance(given, dict) or not given:
         raise wanted
@@ -328,7 +328,7 @@ def _per_partition(name: str, text: str, what: str) -> PerPartition:
     wanted = Refused(f'{name} is {words}{what} for each partition, as JSON: {{"clicks":{{"0":23}}}}; not {text!r}')
     try:
         given: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise wanted from None
     if not isinstance(given, dict):
         raise wanted

@@ -34,7 +34,7 @@ class Position:
         """Return what a checkpoint says."""
         try:
             offsets = {
-                (topic, int(number)): int(offset)
+                (topic, _number(number)): _offset(offset)
                 for topic, numbers in given.items()
                 for number, offset in numbers.items()
                 if number != "id"
@@ -56,6 +56,19 @@ class Position:
     def of_topic(self, topic: str) -> dict[int, int]:
         """Return the offsets of one topic by partition."""
         return {number: offset for (name, number), offset in self.offsets.items() if name == topic}
+
+
+def _number(text: str) -> int:
+    """Return a partition; only as `to_json` writes it, or two spellings of one would be taken for two."""
+    if str(int(text)) != text or int(text) < 0:
+        raise ValueError(text)
+    return int(text)
+
+
+def _offset(given: object) -> int:
+    if type(given) is not int or not 0 <= given < 1 << 63:
+        raise ValueError(given)
+    return given
 
 
 def resume(start: Position, extents: Sequence[Extent]) -> tuple[dict[Key, int], list[Loss]]:

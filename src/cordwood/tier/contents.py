@@ -105,6 +105,8 @@ def _groups(metadata: Any, guarded: guard.Guard) -> Iterator[Group]:
     if len(starts) != len(guarded.checksums):
         raise ValueError("the guard is of other row groups")
     ends = [*starts, guarded.position][1:]
+    if any(start < 0 or start > end for start, end in zip(starts, ends, strict=True)):
+        raise ValueError("its row groups are not one behind the other")
     for number, (start, end, checksum) in enumerate(zip(starts, ends, guarded.checksums, strict=True)):
         group = metadata.row_group(number)
         offset, timestamp = (group.column(column).statistics for column in (0, 1))

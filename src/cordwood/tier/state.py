@@ -72,10 +72,12 @@ def decode(data: Buffer) -> list[bytes]:
     parts = []
     at = 0
     while at < len(body):
-        (length,) = _LENGTH.unpack_from(body, at)
-        at += _LENGTH.size
-        parts.append(bytes(body[at : at + length]))
-        at += length
+        start = at + _LENGTH.size
+        end = start + int.from_bytes(body[at:start], "little")
+        if end > len(body):
+            raise ValueError("it ends inside a part")
+        parts.append(bytes(body[start:end]))
+        at = end
     return parts
 
 
@@ -115,7 +117,7 @@ def newest(objects: Objects) -> Stored | None:
     for mark in found:
         try:
             return Stored(mark._replace(clean=mark.clean and mark == found[0]), decode(objects.get(mark.name)))
-        except (ValueError, struct.error) as error:
+        except ValueError as error:
             log.warning("%s is damaged, the one before it is used: %s", mark.name, error)
         except ObjectMissing:
             continue  # it was one too many, just now

@@ -74,6 +74,9 @@ def _read(body: bytes | memoryview, limits: Limits) -> tuple[Any, list[Batch], A
         raise Refused("the body is empty; an Arrow stream begins with its schema") from None
     if first.metadata.size > MAX_SCHEMA_BYTES:
         raise Refused(f"the schema takes {first.metadata.size} bytes, at most {MAX_SCHEMA_BYTES} are accepted")
+    if first.body is not None and first.body.size:  # it would be kept with the schema
+        check_schema_head(first.metadata)
+        raise Refused("the schema's message has a body, which no schema has")
     schema, resting = _schema(first.serialize().to_pybytes())
     whole = None
     while True:
