@@ -39,6 +39,11 @@ class Piece(NamedTuple):
     start: int
     end: int
 
+    @property
+    def size(self) -> int:
+        """About how many bytes these take."""
+        return self.appended.size * (self.end - self.start) // self.appended.count
+
 
 class _Group:
     """Events that are committed together. `gate` opens when they are durable or have failed."""
@@ -74,6 +79,7 @@ class Log:
         self.journal: Journal = open_journal(directory, self.state, limits, clock=clock, random=random)
         self.max_bytes = max_bytes
         self.short = False  # the disk had no room for an event
+        self._sealed = False
         self._recent_bytes = recent_bytes
         self._lock = threading.Lock()  # numbering and state
         self._gathering = threading.Lock()
@@ -155,7 +161,14 @@ class Log:
             if self._group is group:
                 self._group = None
 
+    def seal(self) -> None:
+        """Let nothing more be appended: once this returns, all that ever will be is on disk and in `durable`."""
+        with self._committing:
+            self._sealed = True
+
     def _commit(self, group: _Group) -> None:
+        if self._sealed:
+            raise Unavailable("the outbox is stopped; make another one")
         fact = columns(self.state.end, group.drafts)
         self._write([fact], reserve=False)
         with self._lock:
@@ -181,9 +194,16 @@ class Log:
         while True:
             try:
                 with self._lock:
-                    lsn = journal.append(entries, reserve=reserve)
-                    for fact in facts:
-                        self.state.take(lsn, fact)
+                    end = journal.end
+                    try:
+                        lsn = journal.append(entries, reserve=reserve)
+                        for fact in facts:
+                            self.state.take(lsn, fact)
+                    except BaseException as error:
+                        # Ctrl-C between the two: what is queued would be on disk, and its numbers be given again.
+                        if journal.end != end and not isinstance(error, Preparing | Full):
+                            journal.fail(error)
+                        raise
                 break
             except (Preparing, Full):
                 tries += 1
@@ -197,7 +217,7 @@ class Log:
     def read(self, start: int, most_events: int, most_bytes: int, end: int | None = None) -> list[Piece]:
         """Return durable events from `start` on: to `end` exactly, or as many as the limits allow; one at least.
 
-        For one thread. Where an operator gave frames up there are fewer events.
+        For one thread. Where an operator gave frames up there are fewer events; where nobody did, `Unavailable`.
         """
         exact = end is not None
         end = self._durable if end is None else min(end, self._durable)
@@ -231,6 +251,9 @@ class Log:
             if high == behind:
                 pool.popleft()
         self._pool_at = at
+        if at < end and (exact or not pieces) and not self.state.lost_frames:
+            self._forget_pool()  # it must not be taken for sent: whoever asks again begins anew
+            raise Unavailable(f"{self.directory.path} does not give event {at}, though it has those below {end}")
         return pieces
 
     def _refill(self, at: int) -> bool:
@@ -241,6 +264,12 @@ class Log:
                 self._ahead = None
                 pool.extend(merged([appended for appended in self._recent if appended.end > at]))
                 return bool(pool)
+        found = self._from_disk(at) or self._from_disk(at)
+        pool.extend(merged(found))
+        return bool(pool)
+
+    def _from_disk(self, at: int) -> list[Appended]:
+        """Return what the next frames hold from event `at` on; nothing, once, where an earlier reading ended."""
         if self._ahead is None:
             self._ahead = self.journal.frames(max(self.state.place(at), self.journal.first))
         size = 0
@@ -256,8 +285,7 @@ class Log:
                 break
         else:
             self._ahead = None  # it went as far as the log was synced when it began
-        pool.extend(merged(found))
-        return bool(pool)
+        return found
 
     def _forget_pool(self) -> None:
         self._pool.clear()
