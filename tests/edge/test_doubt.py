@@ -208,7 +208,7 @@ def test_events_that_the_disk_does_not_give_are_never_taken_for_sent(monkeypatch
     world.append(*numbered(20))
     world.log._recent.clear()
     world.log._recent_size = 0
-    monkeypatch.setattr(world.log.journal, "frames", lambda start, end=None: iter(()))
+    monkeypatch.setattr(world.log.journal, "entries", lambda start: iter(()))
     with pytest.raises(Unavailable, match="does not give event 0"):
         world.log.read(0, 5, 1 << 20)
     world.clock.pass_ms(50)
@@ -227,6 +227,6 @@ def test_what_an_operator_gave_up_at_the_end_is_not_waited_for(monkeypatch: pyte
     world.log._recent.clear()
     world.log._recent_size = 0
     world.log.state.lost(0, 1)
-    monkeypatch.setattr(world.log.journal, "frames", lambda start, end=None: iter(()))
+    monkeypatch.setattr(world.log.journal, "entries", lambda start: iter(()))
     world.run(most_turns=50)
     assert (world.delivery.pending, world.broker.requests) == (0, 0)

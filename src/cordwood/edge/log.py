@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from cordwood.edge.event import Draft, columns, merged
-from cordwood.edge.facts import Appended, Archived, Begun, Fact, decode, encode
+from cordwood.edge.facts import Appended, Archived, Begun, Fact, decode_events, encode
 from cordwood.edge.state import State
 from cordwood.errors import Full, Preparing, Unavailable
 from cordwood.journal.journal import Journal
@@ -28,8 +28,6 @@ LIMITS = Limits(segment_bytes=2 << 20, max_batch_bytes=4 << 20, spares=2, used_a
 GROUP_BYTES = 1 << 20  # then the next group begins, so that a frame stays about this large
 RECENT_BYTES = 4 << 20  # what was appended last stays in memory, so that a sender that keeps up reads no disk
 _ROOM_TRIES = 3
-_REFILL_BYTES = 1 << 20
-_EVENTS = b"\x99\xa6events"  # how an entry with events begins
 
 
 class Piece(NamedTuple):
@@ -88,7 +86,7 @@ class Log:
         self._recent: deque[Appended] = deque()
         self._recent_size = 0
         self._durable = self.state.end
-        self._ahead: Iterator[tuple[int, list[memoryview]]] | None = None
+        self._ahead: Iterator[list[memoryview]] | None = None
         self._pool: deque[Appended] = deque()  # frames that were read and are not used up
         self._pool_at = -1  # the event that the pool begins with
         if self.state.archived:
@@ -271,21 +269,15 @@ class Log:
     def _from_disk(self, at: int) -> list[Appended]:
         """Return what the next frames hold from event `at` on; nothing, once, where an earlier reading ended."""
         if self._ahead is None:
-            self._ahead = self.journal.frames(max(self.state.place(at), self.journal.first))
-        size = 0
-        found: list[Appended] = []
-        for _, entries in self._ahead:
-            for entry in entries:
-                if entry[:8] == _EVENTS:
-                    fact = decode(entry)
-                    if isinstance(fact, Appended) and fact.end > at:
-                        found.append(fact)
-                        size += len(entry)
-            if size >= _REFILL_BYTES:
-                break
-        else:
-            self._ahead = None  # it went as far as the log was synced when it began
-        return found
+            self._ahead = self.journal.entries(max(self.state.place(at), self.journal.first))
+        for entries in self._ahead:
+            found = [fact for fact in map(decode_events, entries) if fact is not None]
+            if found and found[0].first < at:  # the first reading begins a little before
+                found = [fact for fact in found if fact.end > at]
+            if found:
+                return found
+        self._ahead = None  # it went as far as the log was synced when it began
+        return []
 
     def _forget_pool(self) -> None:
         self._pool.clear()
