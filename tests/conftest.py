@@ -1,11 +1,15 @@
 """What every test may use."""
 
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from cordwood.client.client import Client
 
 # No time is asserted anywhere: the machine is shared.
 settings.register_profile("cordwood", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -42,3 +46,24 @@ def strace() -> str:
         skip_for_want_of("strace")
     assert found is not None
     return found
+
+
+@pytest.fixture
+def client(endpoint: str) -> Iterator[Client]:
+    """A client of the broker that runs for the tests of a file; each directory with one says what it is like."""
+    with Client(endpoint) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(client: Client, request: pytest.FixtureRequest) -> str:
+    """A topic of one partition, for one test."""
+    name = re.sub(r"[^A-Za-z0-9_]+", "-", request.node.name)[:100]
+    client.create_topic(name)
+    return name
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where the outboxes of a test are."""
+    return tmp_path / "outbox"

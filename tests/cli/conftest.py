@@ -1,12 +1,9 @@
-"""A broker for the tests of a file, and a root for a test's outboxes."""
+"""A broker for the tests of a file."""
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from cordwood.client.client import Client
 from cordwood.embedding import embedded
 
 
@@ -17,20 +14,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield broker.endpoint
 
 
-@pytest.fixture
-def client(running: str) -> Iterator[Client]:
-    with Client(running) as client:
-        yield client
-
-
-@pytest.fixture
-def topic(client: Client, request: pytest.FixtureRequest) -> str:
-    """A topic of one partition, for one test."""
-    name = re.sub(r"[^a-z0-9_]+", "-", request.node.name)[:100]
-    client.create_topic(name)
-    return name
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "outbox"
+@pytest.fixture(scope="module")
+def endpoint(running: str) -> str:
+    return running

@@ -51,7 +51,7 @@ def damage(path: Path) -> None:
 
 
 def refused(count: int) -> list[tuple[int, dict[str, object], dict[str, str]]]:
-    return [(400, {"message": "not this one"}, {})] * count
+    return [(400, {"error": "INVALID_ARGUMENT", "message": "not this one"}, {})] * count
 
 
 def test_nothing_is_said_to_be_there_where_nothing_is(root: Path) -> None:
@@ -231,6 +231,21 @@ def test_a_batch_whose_answer_was_lost_and_that_conflicts_is_sent_again_on_purpo
         assert (done.returncode, "2 events sent, 0 remain" in done.stdout) == (0, True)
         assert [(query["epoch"], rows) for query, rows in broker.requests] == [("0", 2), ("1", 2)]
     assert outbox(root, "send", "--resend", "nothing").returncode == 1
+
+
+def test_of_a_batch_in_doubt_only_what_is_not_stored_is_sent_when_a_person_says_so(root: Path) -> None:
+    dead = Outbox(root, "job/1", "t", NOBODY)
+    dead.append_many([b"a", b"b", b"c"])
+    dead._log.record([Sending([2], 1)])  # it went out, and nobody heard an answer
+    dead.stop(0)
+    (shown,) = said(root, "inspect", "job/1")["outboxes"]
+    assert (shown["pending"], shown["doubtful"]) == (3, 2)
+    with Scripted([]) as broker:
+        done = outbox(root, "send", "--endpoint", broker.endpoint, "--stored", "job/1", "3")
+        assert (done.returncode, "2 events that may be stored, from event 0 on" in done.stderr) == (2, True)
+        done = outbox(root, "send", "--endpoint", broker.endpoint, "--stored", "job/1", "1")
+        assert (done.returncode, "2 events sent, 0 remain" in done.stdout) == (0, True), done.stderr
+        assert [(query["epoch"], query["sequence"], rows) for query, rows in broker.requests] == [("1", "0", 2)]
 
 
 @pytest.mark.parametrize(

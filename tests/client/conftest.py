@@ -1,10 +1,9 @@
-"""A broker for the tests that need one."""
+"""The broker for the tests that need one."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from cordwood.client.client import Client
 from cordwood.embedding import embedded
 
 
@@ -13,18 +12,3 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a broker with a directory of its own is."""
     with embedded(tmp_path_factory.mktemp("data"), max_message_bytes=1 << 18) as broker:
         yield broker.endpoint
-
-
-@pytest.fixture
-def client(endpoint: str) -> Iterator[Client]:
-    """A client of that broker."""
-    with Client(endpoint) as client:
-        yield client
-
-
-@pytest.fixture
-def topic(client: Client, request: pytest.FixtureRequest) -> str:
-    """A topic of one partition, for one test."""
-    name = f"{request.node.name[:100].replace('[', '.').replace(']', '')}"
-    client.create_topic(name)
-    return name

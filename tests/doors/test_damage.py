@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from cordwood.doors import driftq, frames
 from cordwood.doors.frames import WINDOW_BYTES
 from cordwood.doors.recognise import AIRUNNER, BLIPMQ, DANUBE, DRIFTQ, Door
 from tests.doors import writers
@@ -239,3 +240,38 @@ def test_no_bytes_at_all_stop_a_reader(seed: int) -> None:
             data[dice.randrange(len(data))] = dice.randrange(256)
         found: Read = read(door, bytes(data))
         assert all(0 <= place.position <= place.end <= len(data) for place in found.corrupt + found.torn)
+
+
+@binary
+def test_what_was_not_looked_through_is_damaged_and_never_torn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    door, data, start = BINARY[name]
+    monkeypatch.setattr(frames, "MOST_CHECKED_BYTES", 20)
+    damaged = bytearray(data)
+    length_at = start if door is AIRUNNER else start + 8
+    damaged[length_at : length_at + 4] = b"\xff\xff\xff\xff"  # 4 GiB: it runs over the end
+    found = read(door, bytes(damaged))
+    assert (found.values, found.torn) == ([], [])
+    assert [(place.position, place.end) for place in found.corrupt] == [(start, len(data))]
+
+
+@binary
+@pytest.mark.parametrize("length", [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
+def test_a_length_that_makes_no_sense_costs_one_record(name: str, length: int) -> None:
+    door, data, _ = BINARY[name]
+    at = ends(door, data)[1]
+    damaged = bytearray(data)
+    length_at = at if door is AIRUNNER else at + 8
+    damaged[length_at : length_at + 4] = length.to_bytes(4, "little")
+    found = read(door, bytes(damaged))
+    assert found.values == [*VALUES[:2], *VALUES[3:]]
+    assert [place.position for place in found.corrupt] == [at]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_line_without_an_end_is_not_held_in_memory(ended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driftq, "MOST_LINE_BYTES", 200)
+    found = read(DRIFTQ, LINES + b"{" * 201 + (b"\n" + LINES if ended else b""))
+    assert found.values == VALUES * (2 if ended else 1)
+    assert [place.position for place in found.corrupt] == [len(LINES)]
+    assert "201 bytes" in found.corrupt[0].reason
+    assert not found.torn

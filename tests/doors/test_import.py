@@ -404,6 +404,31 @@ def test_a_topic_that_is_made_again_meanwhile_is_for_later(
     assert values(client, "t") == [b"one", b"two"]
 
 
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("asked", ["stage", "publish"])
+def test_a_topic_that_is_deleted_between_two_batches_gets_everything_once(
+    asked: str, again: bool, client: Client, importing: Importing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "log").write_bytes(writers.blipmq([("t", b"%d" % number) for number in range(9)]))
+    ask, asks = getattr(Client, asked), 0
+
+    def interfered(self: Client, *words: Any, **more: Any) -> Any:
+        nonlocal asks
+        asks += 1
+        if asks == 3:
+            client.delete_topic("t")
+            if again:
+                client.create_topic("t")
+        return ask(self, *words, **more)
+
+    monkeypatch.setattr(Client, asked, interfered)
+    with pytest.raises(Unavailable, match="meanwhile"):
+        importing(tmp_path / "log", "--batch-messages", "2")
+    monkeypatch.undo()
+    importing(tmp_path / "log", "--batch-messages", "2")
+    assert values(client, "t") == [b"%d" % number for number in range(9)]
+
+
 # Interrupted
 
 

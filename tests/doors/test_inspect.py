@@ -1,13 +1,17 @@
 """`cordwood wal inspect` on the logs of other systems, as a person or a script meets it."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from cordwood.cli.main import cli
+from cordwood.doors.source import find
 from tests.doors import writers
 from tests.doors.writers import SAMPLES
 
@@ -118,3 +122,26 @@ def test_import_has_help_with_an_example() -> None:
     done = cordwood("wal", "import", "--help")
     assert done.returncode == 0
     assert "Example: cordwood wal import" in done.stdout
+
+
+def test_a_name_with_odd_characters_moves_no_terminals_cursor(tmp_path: Path) -> None:
+    (tmp_path / "a\x1b[31m\nb").write_bytes(writers.blipmq([("t", b"x")]))
+    for words in ([tmp_path / "a\x1b[31m\nb"], [tmp_path]):
+        done = CliRunner().invoke(cli, ["wal", "inspect", *map(str, words)])
+        assert (done.exit_code, "\x1b" in done.output) == (0, False)
+        assert "\\x1b[31m\\nb" in done.output
+
+
+def test_a_directory_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "log").write_bytes(writers.blipmq([("t", b"x")]))
+    scandir = os.scandir
+
+    def guarded(path: str) -> object:
+        if str(path).endswith("hidden"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    with pytest.raises(PermissionError):
+        find(tmp_path)

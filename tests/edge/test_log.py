@@ -179,3 +179,43 @@ def test_one_event_and_many_are_the_same_columns() -> None:
         alone = decode(encode(columns(3, [one])))
         double = decode(encode(columns(3, [one, one])))
         assert list(events_of(alone, "e", 3, 4)) == list(events_of(double, "e", 3, 4))  # type: ignore[arg-type]
+
+
+def test_what_is_appended_after_the_seal_is_refused_and_nothing_of_it_is_there() -> None:
+    log = opened(SimDirectory())
+    log.append(drafts(b"a"))
+    log.seal()
+    with pytest.raises(Unavailable, match="stopped"):
+        log.append(drafts(b"b"))
+    assert (log.durable, log.state.end, all_of(log)) == (1, 1, [b"a"])
+    log.close()
+
+
+def test_ctrl_c_while_an_event_is_numbered_gives_no_number_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimDirectory()
+    log = opened(disk)
+    log.append(drafts(b"a"))
+
+    def interrupted(lsn: int, fact: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log.state, "take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        log.append(drafts(b"b"))
+    monkeypatch.undo()
+    with pytest.raises(Unavailable):
+        log.append(drafts(b"c"))
+    log.close()
+    again = opened(disk.image().after_kill())
+    again.append(drafts(b"d"))
+    assert all_of(again) == [b"a", b"d"]
+    again.close()
+
+
+def test_reading_goes_on_where_the_log_had_ended_when_it_began() -> None:
+    log = opened(SimDirectory(), recent_bytes=0)
+    log.append(drafts(b"a"))
+    assert [piece.end for piece in log.read(0, 1, 1 << 20)] == [1]
+    log.append(drafts(b"b"))
+    assert [piece.end for piece in log.read(1, 0, 0, 2)] == [2]
+    log.close()

@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,11 +14,16 @@ import pytest
 
 import cordwood
 from cordwood.client.client import Client
-from cordwood.edge import archive, patience
+from cordwood.edge import archive, leftovers, patience, sender
 from cordwood.edge.event import Event
-from cordwood.edge.look import look, outboxes
+from cordwood.edge.facts import Fact
+from cordwood.edge.log import Log
+from cordwood.edge.look import fold, look, outboxes
 from cordwood.edge.outbox import Outbox
+from cordwood.edge.running import send_left_overs
+from cordwood.edge.state import State
 from cordwood.errors import Full, Locked, Refused, Unavailable
+from cordwood.machine.disk import Directory
 from tests.edge.left import left
 from tests.edge.scripted import Scripted
 
@@ -472,3 +478,142 @@ def _until(fact: object, timeout_s: float = 20.0) -> None:
     while not fact():  # type: ignore[operator]
         assert time.monotonic() < until, "it did not come true in time"
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Exception(), MemoryError()])
+def test_whatever_a_function_raises_it_is_called_again(raised: BaseException, root: Path) -> None:
+    got: list[bytes | None] = []
+
+    def deliver(events: list[Event]) -> None:
+        got.extend(event.value for event in events)
+        if len(got) < 3:
+            raise raised
+
+    with Outbox(root, send=deliver) as outbox:
+        outbox.append(b"x")
+        outbox.flush(10)
+        assert (outbox.sent, got) == (1, [b"x"] * 3)
+
+
+def test_a_function_needs_no_hash(root: Path) -> None:
+    class Deliver(list[bytes | None]):
+        def __call__(self, events: list[Event]) -> None:
+            self.extend(event.value for event in events)
+
+    deliver = Deliver()
+    with Outbox(root, send=deliver) as outbox:
+        outbox.append(b"x")
+    assert deliver == [b"x"]
+
+
+def test_a_400_that_is_no_brokers_parks_nothing(root: Path) -> None:
+    with Scripted([(400, {}, {})] * 3) as server, Outbox(root, topic="t", endpoint=server.endpoint) as outbox:
+        outbox.append_many([b"x", b"y"])
+        outbox.flush(10)
+        assert (outbox.sent, outbox.failed) == (2, 0)
+
+
+def test_an_outbox_whose_disk_failed_is_opened_anew_by_the_next_one(
+    client: Client, endpoint: str, topic: str, root: Path
+) -> None:
+    failed = Outbox(root, "job/1", topic, NOBODY)
+    failed.append(b"a")
+    failed._log.journal.fail(OSError(5, "Input/output error"))
+    with pytest.raises(Unavailable, match="only reads"):
+        failed.append(b"b")
+    with Outbox(root, "job/1", topic, NOBODY) as another:
+        another.append(b"c")
+        assert (failed.stop(), another.stop(0)) == (1, 1)
+    assert send_left_overs(root, endpoint) == 0
+    assert stored(client, topic) == [b"a", b"c"]
+
+
+def test_a_left_over_whose_disk_fails_is_let_go_and_sent_when_it_is_opened_again(
+    client: Client, endpoint: str, topic: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "REOPEN_MS", 10)
+    left(root, "dead", topic, endpoint, b"a")
+    record, failures = Log.record, [1]
+
+    def failing(log: Log, facts: Sequence[Fact]) -> None:
+        if failures and "dead" in log.directory.path:
+            failures.pop()
+            log.journal.fail(OSError(5, "Input/output error"))
+        record(log, facts)
+
+    monkeypatch.setattr(Log, "record", failing)
+    with Outbox(root, "alive", topic, endpoint) as outbox:
+        outbox.append(b"b")
+        _until(lambda: len(stored(client, topic)) == 2)
+        _until(lambda: [path.name for path in outboxes(root)] == ["alive"])
+    assert not failures
+
+
+def test_a_left_over_that_cannot_be_opened_now_is_tried_again(
+    client: Client, endpoint: str, topic: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "SCAN_MS", 10)
+    left(root, "dead", topic, endpoint, b"a")
+    troubles: list[Exception] = [OSError(24, "Too many open files"), Full("no room")]
+
+    def troubled(directory: Directory) -> State:
+        if troubles:
+            raise troubles.pop()
+        return fold(directory)
+
+    monkeypatch.setattr(leftovers, "fold", troubled)
+    with Outbox(root, "alive", topic, endpoint):
+        _until(lambda: stored(client, topic) == [b"a"])
+
+
+def test_a_left_over_that_breaks_whoever_opens_it_does_not_hold_up_others(
+    client: Client, endpoint: str, topic: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left(root, "a-bad", topic, endpoint, b"bad")
+    left(root, "good", topic, endpoint, b"good")
+
+    def strict(directory: Directory) -> State:
+        found = fold(directory)
+        assert "a-bad" not in str(found.begun), "numbers are in order"
+        return found
+
+    monkeypatch.setattr(leftovers, "fold", strict)
+    with Outbox(root, "alive", topic, endpoint) as outbox:
+        outbox.append(b"new")
+        _until(lambda: sorted(stored(client, topic), key=str) == [b"good", b"new"])
+
+
+def test_a_forked_child_does_not_keep_the_lock_of_a_left_over(root: Path) -> None:
+    left(root, "dead", "t", NOBODY, b"x")
+    outbox = Outbox(root, "alive", "t", NOBODY)
+    _until(lambda: (root / "dead@1").exists() and look(root / "dead@1").living)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(reading, 1)
+        os._exit(0)
+    try:
+        outbox.stop(0)
+        _until(lambda: not look(root / "dead@1").living)
+    finally:
+        os.write(writing, b"x")
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)
+
+
+def test_archives_are_read_in_their_order_when_the_first_are_cleaned_away(
+    client: Client, endpoint: str, topic: str, root: Path
+) -> None:
+    for value in (b"1", b"2", b"3"):
+        with Outbox(root, "job", topic, endpoint) as outbox:
+            outbox.append(value)
+    (root / "archive" / "job.wal.zst").unlink()
+    with Outbox(root, "job", topic, endpoint) as outbox:
+        outbox.append(b"4")
+    with Outbox(root, "job.9", topic, endpoint) as outbox:
+        outbox.append(b"another's")
+    names = sorted(path.name for path in (root / "archive").iterdir())
+    assert names == ["job.2.wal.zst", "job.3.wal.zst", "job.4.wal.zst", "job.9.wal.zst"]
+    assert [event.value for event in archive.read_execution(root, "job")] == [b"2", b"3", b"4"]
+    assert [event.value for event in archive.read_execution(root, "job.9")] == [b"another's"]

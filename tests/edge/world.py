@@ -49,6 +49,16 @@ class PretendedBroker:
         if self.random.random() < self.trouble:
             raise ConnectionResetError("the wire broke")
 
+    def connect(self) -> None:
+        self._reach()
+
+    def numbers(self, batch: Batch) -> dict[int, int] | None:
+        self._reach()
+        found = {place: self._next.get((batch.producer, place), (batch.epoch, 0)) for place in batch.counts}
+        if any(epoch > batch.epoch for epoch, _ in found.values()):
+            return None
+        return {place: following if epoch == batch.epoch else 0 for place, (epoch, following) in found.items()}
+
     def send(self, batch: Batch) -> None:
         self._reach()
         self.requests += 1

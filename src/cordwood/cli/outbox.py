@@ -158,6 +158,14 @@ outbox.add_command(inspect)
     metavar="EXECUTION",
     help="First, number anew what may be stored: for one that stays at 409, when you saw that it is not stored.",
 )
+@click.option(
+    "--stored",
+    multiple=True,
+    nargs=2,
+    type=(str, click.IntRange(0)),
+    metavar="EXECUTION NUMBER",
+    help="The same, when you saw that its events below NUMBER are stored: only those from it on are sent.",
+)
 @directory
 @click.option(
     "--endpoint",
@@ -166,7 +174,14 @@ outbox.add_command(inspect)
 )
 @credentials
 @as_json
-def send(timeout_s: float | None, resend: tuple[str, ...], root: str, endpoint: str | None, as_json: bool) -> None:
+def send(
+    timeout_s: float | None,
+    resend: tuple[str, ...],
+    stored: tuple[tuple[str, int], ...],
+    root: str,
+    endpoint: str | None,
+    as_json: bool,
+) -> None:
     """Send what left-overs have pending, archive them, and exit: 75 if some events remain, 65 if only damaged ones.
 
     Living outboxes are left to their own processes. It ends when the broker cannot be reached; run it again later.
@@ -179,6 +194,8 @@ def send(timeout_s: float | None, resend: tuple[str, ...], root: str, endpoint: 
     place = Path(root).expanduser()
     for execution in resend:
         _resend(place, execution)
+    for execution, number in stored:
+        _resend(place, execution, number)
     before = [one.look.pending for one in find(place) if one.look is not None and not one.look.living]
     last: list[Progress] = []
     with progress_bar("sending", sum(before), sizes=False) as advance:
@@ -207,15 +224,21 @@ def send(timeout_s: float | None, resend: tuple[str, ...], root: str, endpoint: 
         sys.exit(Damaged.exit_code)
 
 
-def _resend(root: Path, execution: str) -> None:
-    from cordwood.edge.look import of_execution
+def _resend(root: Path, execution: str, stored_below: int | None = None) -> None:
+    """Number anew what may be stored. A number is one of the first left-over of the execution that is in doubt."""
+    from cordwood.edge.look import look, of_execution
     from cordwood.edge.tend import number_anew
 
     paths = of_execution(root, execution)
     if not paths:
         raise NotFound(f"{root} has no outbox of {execution!r}")
-    count = sum(number_anew(path) for path in paths)
-    click.echo(f"{count} events of {execution} are sent again, as if none of them were stored", err=True)
+    if stored_below is None:
+        count = sum(number_anew(path) for path in paths)
+        click.echo(f"{count} events of {execution} are sent again, as if none of them were stored", err=True)
+        return
+    path = next((path for path in paths if look(path).doubtful), paths[0])
+    number_anew(path, stored_below)
+    click.echo(f"events of {execution} below {stored_below} are taken for stored; those behind are sent", err=True)
 
 
 @outbox.command("archive")

@@ -80,6 +80,7 @@ def _outbox(path: Path, limit: int) -> dict[str, Any]:
         "events": found.events,
         "pending": found.pending,
         "pending_bytes": found.pending_bytes,
+        "doubtful": found.doubtful,
         "sent": found.sent,
         "failed": found.failed,
         "epoch": found.epoch,
@@ -125,7 +126,7 @@ def _print(one: dict[str, Any]) -> None:
     age = age_text(int(time.time() * 1000) - one["created"])
     click.echo(f"{one['execution']}: {one['state']}, begun {age} ago, {bytes_text(one['bytes'])} in {one['path']}")
     click.echo(f"topic: {one['topic'] or '(a function)'}, producer: {one['producer']}")
-    names = ("events", "pending", "sent", "failed", "epoch")
+    names = ("events", "pending", "doubtful", "sent", "failed", "epoch")
     click.echo(", ".join(f"{name}: {one[name]}" for name in names if name in one))
     for parked in one["parked"]:
         click.echo(f"event {parked['event']} was refused for good: {parked['reason']}")
@@ -136,7 +137,10 @@ def _print(one: dict[str, Any]) -> None:
 
 
 def _row(event: dict[str, Any]) -> tuple[object, ...]:
-    when = datetime.fromtimestamp(event["timestamp"] / 1000, UTC).isoformat(timespec="milliseconds")
+    try:
+        when = datetime.fromtimestamp(event["timestamp"] / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        when = f"{event['timestamp']} ms"  # before the year 1
     headers = " ".join(f"{name}={value}" for name, value in event.get("headers", {}).items())
     value = event.get("value", event.get("value_base64"))
     text = "(a tombstone)" if value is None else _plain(str(value))

@@ -127,18 +127,18 @@ def tell_asides(one: Survey) -> None:
 def tell_others(others: Sequence[str]) -> None:
     """Print which files were not recognised."""
     if others:
-        names = ", ".join(_printable(name) for name in others[:SHOWN])
+        names = ", ".join(printable(name) for name in others[:SHOWN])
         click.echo(f"not recognised: {names}" + (f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""))
 
 
 def _show(one: Survey) -> None:
-    click.echo(f"{one.source.name}: {one.format}, {one.records} records, {bytes_text(one.source.bytes)}")
+    click.echo(f"{printable(one.source.name)}: {one.format}, {one.records} records, {bytes_text(one.source.bytes)}")
     from rich.markup import escape
 
     columns = ["topic", "partitions", "records", "size", "first", "last", "from", "to"]
     rows = [
         (
-            escape(_printable(name)),
+            escape(printable(name)),
             tally.partitions,
             tally.records,
             bytes_text(tally.bytes),
@@ -152,12 +152,12 @@ def _show(one: Survey) -> None:
     if rows:
         table(columns, rows)
     for aside in one.asides[:SHOWN]:
-        click.echo(f"  {aside.what}: " + ", ".join(_printable(f"{name} {value}") for name, value in aside.facts))
+        click.echo(f"  {aside.what}: " + ", ".join(printable(f"{name} {value}") for name, value in aside.facts))
     tell_asides(one)
     tell_places(one)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return what a terminal may get: names in a foreign log can be anything."""
     return text if text.isprintable() else repr(text)
 

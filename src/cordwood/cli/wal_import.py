@@ -9,7 +9,16 @@ import click
 
 from cordwood.cli.endpoint import as_json, endpoint
 from cordwood.cli.show import progress_bar
-from cordwood.cli.wal_foreign import damages, found_at, source_json, surveyed, tell_asides, tell_others, tell_places
+from cordwood.cli.wal_foreign import (
+    damages,
+    found_at,
+    printable,
+    source_json,
+    surveyed,
+    tell_asides,
+    tell_others,
+    tell_places,
+)
 from cordwood.doors.damage import DamagedLog
 from cordwood.doors.plan import Limits
 from cordwood.doors.record import Record
@@ -84,7 +93,7 @@ def import_command(
         old, new = sum(before[number].values()), sum(imported[number].values())
         into = ", ".join(f"{count} into {name}" for name, count in sorted(imported[number].items()))
         click.echo(
-            f"{one.source.name}: {one.format}, {one.records} records: {new} imported"
+            f"{printable(one.source.name)}: {one.format}, {one.records} records: {new} imported"
             + (f" ({into})" if into else "")
             + (f", {old} were there already" if old else "")
         )

@@ -11,6 +11,7 @@ apart.
 import struct
 
 _FORMS = {251: (struct.Struct("<H"), 251), 252: (struct.Struct("<I"), 1 << 16), 253: (struct.Struct("<Q"), 1 << 32)}
+_EARLY = "the bytes end too early"
 
 
 class NotBincode(Exception):
@@ -22,8 +23,8 @@ class Reader:
 
     __slots__ = ("_data", "_place")
 
-    def __init__(self, data: memoryview):
-        self._data = data
+    def __init__(self, data: bytes | memoryview):
+        self._data = bytes(data)
         self._place = 0
 
     @property
@@ -33,20 +34,33 @@ class Reader:
 
     def integer(self, bits: int = 64) -> int:
         """Return an unsigned integer of at most so many bits."""
-        first = self._take(1)[0]
+        place = self._place
+        if place >= len(self._data):
+            raise NotBincode(_EARLY)
+        first = self._data[place]
         if first < 251:
+            self._place = place + 1
             return first
         if first not in _FORMS:
             raise NotBincode(f"{first} begins no integer")
         form, least = _FORMS[first]
-        value = int(form.unpack(self._take(form.size))[0])
+        behind = place + 1 + form.size
+        if behind > len(self._data):
+            raise NotBincode(_EARLY)
+        value = int(form.unpack_from(self._data, place + 1)[0])
         if value < least or value >> bits:
             raise NotBincode(f"{value} is not written like this")
+        self._place = behind
         return value
 
     def data(self) -> bytes:
         """Return a list of bytes."""
-        return bytes(self._take(self.integer()))
+        count = self.integer()
+        place = self._place
+        if count > len(self._data) - place:
+            raise NotBincode(_EARLY)
+        self._place = place + count
+        return self._data[place : place + count]
 
     def text(self) -> str:
         """Return a string."""
@@ -57,18 +71,15 @@ class Reader:
 
     def is_there(self) -> bool:
         """Whether an option has a value."""
-        mark = self._take(1)[0]
+        place = self._place
+        if place >= len(self._data):
+            raise NotBincode(_EARLY)
+        mark = self._data[place]
         if mark > 1:
             raise NotBincode(f"an option is 0 or 1, not {mark}")
+        self._place = place + 1
         return mark == 1
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return a map of strings."""
         return [(self.text(), self.text()) for _ in range(self.integer())]
-
-    def _take(self, count: int) -> memoryview:
-        place = self._place
-        if count > len(self._data) - place:
-            raise NotBincode("the bytes end too early")
-        self._place = place + count
-        return self._data[place : place + count]

@@ -139,9 +139,10 @@ class Carrier:
         try:
             for part, (topic, table) in enumerate(self._tables(source, batch, number)):
                 self._client.stage(topic, table, writer=writer, batch=number, attempt=self._run, sequence=part)
+            self._check_topics(batch)
             done = self._client.publish(writer, number, [(0, self._run)])
-        except NotFound:
-            raise
+        except NotFound as error:
+            raise Unavailable(f"a topic was deleted meanwhile ({error}); run this again") from error
         except Conflict as error:
             raise Unavailable(
                 f"another import of {source.name} is under way ({error}); run this one again"
@@ -153,6 +154,16 @@ class Carrier:
             ) from error
         if done["duplicate"] and not self._is_ours(source, number):
             raise Unavailable(f"another import of {source.name} is under way; run this one again")
+
+    def _check_topics(self, batch: Batch) -> None:
+        """Return if what was staged is in the topics that the marks name, and in no others of the same name.
+
+        One that is deleted after this takes what was staged for it along: then only its mark is published, which says
+        nothing about the topic that is made anew.
+        """
+        for topic in batch.rows:
+            if str(self._client.topic(topic)["id"]) != self._topics[topic][0]:
+                raise Unavailable(f"the topic {topic} was deleted and made again meanwhile; run this again")
 
     def _is_ours(self, source: Source, number: int) -> bool:
         """Whether it was this import that published a batch, and only the answer was lost."""

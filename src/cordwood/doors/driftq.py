@@ -12,7 +12,6 @@ break, is torn. Two objects in one line are two records: DriftQ appends behind a
 can be said about a changed letter inside a value: there is no checksum to ask.
 """
 
-import base64
 import binascii
 import json
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from typing import Any
 
 from cordwood.doors.record import Aside, Item, Kind, Place, Record, Topic, text
 
+MOST_LINE_BYTES = 256 << 20  # far above any message; a file without line breaks is not held in memory
 _ASIDES = {2: "group offset", 4: "retry state", 5: "idempotency key"}
 _TAKEN = frozenset(("type", "topic", "partition", "offset", "key", "value"))
 _decoder = json.JSONDecoder()
@@ -40,12 +40,14 @@ def records(data: memoryview, file: str) -> Iterator[Item]:
         end = found_at if found_at >= 0 else len(data)
         ended = found_at >= 0
         stop = end + 1 if ended else end
-        line = bytes(data[start:end])
         try:
-            found = list(line_items(line, start, stop))
+            if end - start > MOST_LINE_BYTES:  # it is not read at all: memory has an end, too
+                raise NotDriftQ(f"a line of {end - start} bytes is none of DriftQ's")
+            found = list(line_items(bytes(data[start:end]), start, stop))
         except NotDriftQ as error:
-            kind = Kind.CORRUPT if ended else Kind.TORN
-            reason = str(error) if ended else "the last line is cut short"
+            cut = not ended and end - start <= MOST_LINE_BYTES
+            kind = Kind.TORN if cut else Kind.CORRUPT
+            reason = "the last line is cut short" if cut else str(error)
             yield Place(kind, file, start, stop, reason)
         else:
             yield from found
@@ -106,7 +108,7 @@ def _bytes(found: dict[str, Any], name: str) -> bytes:
     if not isinstance(value, str):
         raise NotDriftQ(f"{name} is not text")
     try:
-        return base64.b64decode(value, validate=True)
+        return binascii.a2b_base64(value, strict_mode=True)
     except (binascii.Error, ValueError):
         raise NotDriftQ(f"{name} is not base64") from None
 

@@ -27,6 +27,10 @@ MOST_CHECKED_BYTES = 1 << 30  # checksummed while looking; crafted lengths could
 Positions = npt.NDArray[np.int64]
 
 
+class _TooMuch(Exception):
+    """More was checksummed than is sensible. It never leaves this module."""
+
+
 class Layout(ABC):
     """One format's frames: what a header claims, and whether the whole frame keeps it."""
 
@@ -58,7 +62,12 @@ def scan(data: memoryview, file: str, start: int, layout: Layout) -> Iterator[It
             yield record
             position, last = record.end, record.number
             continue
-        found = _next(data, position, last, layout)
+        try:
+            found = _next(data, position, last, layout)
+        except _TooMuch:
+            reason = "no whole record was found soon enough; what follows was not looked through"
+            yield Place(Kind.CORRUPT, file, position, len(data), reason)
+            return
         if found is None:
             yield _rest(data, file, position, layout)
             return
@@ -90,7 +99,7 @@ def _next(data: memoryview, bad: int, last: int | None, layout: Layout) -> int |
                 continue
             checked += asked[1] - position
             if checked > MOST_CHECKED_BYTES:
-                return None
+                raise _TooMuch
             if layout.whole(data, position) is not None and (not is_last or layout.holds(data, bad, position)):
                 return position
     return None

@@ -174,5 +174,7 @@ def partition_of(record: Record, partitions: int) -> int | None:
 
 
 def _size(record: Record) -> int:
-    sizes = sum(len(name) + len(value) for name, value in record.headers)
+    sizes = 0
+    for name, value in record.headers:
+        sizes += len(name) + len(value)
     return len(record.value) + len(record.key or b"") + sizes + 256  # and the headers that say where it comes from

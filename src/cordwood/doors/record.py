@@ -10,7 +10,7 @@ Place      torn       the last write was cut short; nothing says that it was ack
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 LAST_MS = 253_402_300_799_999  # the end of the year 9999, the last time that a message can have
 
@@ -23,8 +23,7 @@ class Kind(StrEnum):
     GAP = "gap"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One message of a foreign log, its checksum verified. `topic` is None where the format has no topics."""
 
     position: int
@@ -79,4 +78,4 @@ Item: TypeAlias = Record | Topic | Aside | Place
 
 def text(value: str | int) -> bytes:
     """Return a header's value."""
-    return str(value).encode("utf-8", "backslashreplace")
+    return b"%d" % value if type(value) is int else str(value).encode("utf-8", "backslashreplace")

@@ -83,7 +83,7 @@ def find(path: Path, name: str | None = None) -> Found:
     sources: list[Source] = []
     others: list[str] = []
     seen = 0
-    for folder, folders, names in os.walk(top):
+    for folder, folders, names in os.walk(top, onerror=_raised):
         folders.sort()
         seen += len(names)
         if seen > MOST_FILES:
@@ -103,6 +103,11 @@ def find(path: Path, name: str | None = None) -> Found:
             else:
                 sources.append(Source(_inside(base, Path(file.name)), door, (file,)))
     return Found(tuple(sources), tuple(others))
+
+
+def _raised(error: OSError) -> None:
+    """Let a directory that cannot be read be an error: what is in it would be missing, and nobody told."""
+    raise error
 
 
 def _order(file: File) -> tuple[int, int] | None:

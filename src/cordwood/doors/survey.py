@@ -26,9 +26,17 @@ class TopicTally:
 
     def add(self, record: Record) -> None:
         """Count a record."""
-        number, time_ms = record.number, record.time_ms
-        partitions = (record.partition or 0) + 1
-        self.join(TopicTally(1, len(record.value), number, number, time_ms, time_ms, partitions))
+        number, time_ms, partition = record.number, record.time_ms, record.partition
+        self.records += 1
+        self.bytes += len(record.value)
+        if self.first is None or number < self.first:
+            self.first = number
+        if self.last is None or number > self.last:
+            self.last = number
+        if time_ms is not None:
+            self.first_ms, self.last_ms = _least(self.first_ms, time_ms), _most(self.last_ms, time_ms)
+        if partition is not None and partition >= self.partitions:
+            self.partitions = partition + 1
 
     def join(self, other: "TopicTally") -> None:
         """Count what another has counted."""

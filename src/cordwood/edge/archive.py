@@ -10,8 +10,10 @@ numbers in both.
     temporary file ─▶ sync ─▶ read back, decompress, compare ─▶ link ─▶ sync the directory ─▶ the source may go
 """
 
+import re
 import secrets
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
@@ -37,6 +39,7 @@ DAY_MS = 86_400_000
 KEPT_MS = 30 * DAY_MS
 _CHUNK_BYTES = 1 << 20
 _BEGINNING_BYTES = HEADER_BYTES + 4096  # the first frame is in it: a name has 200 bytes at most, a topic 240
+_PACKED_BYTES = 256 << 10  # compressed, that beginning is in it: one block of zstd's has 128 KiB
 _MOST_BYTES = 256 << 20  # an archive that claims more is not one of ours
 
 
@@ -97,10 +100,15 @@ def segment_of(begun: Begun, frames: Iterable[list[bytes]]) -> bytes:
 def _put(shelf: Shelf, begun: Begun, frames: list[list[bytes]]) -> str:
     stem = quoted(begun.execution)
     raw = segment_of(begun, frames)
-    names = shelf.names()
-    if (same := _same(shelf, stem, raw, names)) is not None:
-        shelf.sync()  # it may have been linked by somebody who was killed before the sync
-        return same
+    last = 0
+    for number in _numbers(stem, shelf.names()):
+        name = archive_name(stem, number)
+        head = _beginning(shelf, name)
+        last = number if _whose(name, head) == begun.execution else last
+        # The head is compared first: of a long run there are many, and each takes a while to be read.
+        if head == raw[:_BEGINNING_BYTES] and _is(shelf, name, raw):
+            shelf.sync()  # it may have been linked by somebody who was killed before the sync
+            return name
     unfinished = f"{secrets.token_hex(8)}{UNFINISHED}"
     try:
         file = shelf.open(unfinished, create=True)
@@ -111,7 +119,7 @@ def _put(shelf: Shelf, begun: Begun, frames: list[list[bytes]]) -> str:
             file.close()
         if contents(shelf, unfinished) != raw:
             raise OSError(f"what was written to {shelf.path} does not read back as it was written")
-        name = _link(shelf, unfinished, stem)
+        name = _link(shelf, unfinished, stem, last + 1)
         shelf.sync()
     except OSError as error:
         _discard(shelf, unfinished)
@@ -122,8 +130,11 @@ def _put(shelf: Shelf, begun: Begun, frames: list[list[bytes]]) -> str:
     return name
 
 
-def _link(shelf: Shelf, unfinished: str, stem: str) -> str:
-    number = 1
+def _link(shelf: Shelf, unfinished: str, stem: str, number: int) -> str:
+    """Give it the first name from this number on that is free, and return it.
+
+    The number is behind all that are there, so that their order stays when old ones were cleaned away.
+    """
     while True:
         name = archive_name(stem, number)
         try:
@@ -138,18 +149,18 @@ def archive_name(stem: str, number: int) -> str:
     return f"{stem}{SUFFIX}" if number == 1 else f"{stem}.{number}{SUFFIX}"
 
 
-def _same(shelf: Shelf, stem: str, raw: bytes, names: list[str]) -> str | None:
-    """Return the archive that has exactly this content: somebody was killed before he could remove the source."""
-    there = set(names)
-    number = 1
-    while (name := archive_name(stem, number)) in there:
-        try:
-            if contents(shelf, name) == raw:
-                return name
-        except Damaged:
-            pass  # it stays as it is, and does not count
-        number += 1
-    return None
+def _numbers(stem: str, names: Iterable[str]) -> list[int]:
+    """Return which archives of an execution are there, by their names, in order."""
+    form = re.compile(rf"{re.escape(stem)}(?:\.([1-9]\d*))?{re.escape(SUFFIX)}", re.ASCII)
+    return sorted(int(found[1] or 1) for name in names if (found := form.fullmatch(name)))
+
+
+def _is(shelf: Shelf, name: str, raw: bytes) -> bool:
+    """Say whether an archive has exactly this content: somebody was killed before he could remove the source."""
+    try:
+        return contents(shelf, name) == raw
+    except (Damaged, FileNotFoundError):
+        return False  # it stays as it is, and does not count
 
 
 def _discard(shelf: Shelf, name: str) -> None:
@@ -243,10 +254,8 @@ def read_execution(root: str | Path, execution: str) -> Iterator[Event]:
     shelf = Path(root) / ARCHIVE
     stem = quoted(execution)
     seen: set[tuple[str, int]] = set()
-    number = 1
-    while (path := shelf / archive_name(stem, number)).exists():
-        archive = open_archive(path)
-        number += 1
+    for number in _numbers(stem, [path.name for path in shelf.iterdir()] if shelf.is_dir() else []):
+        archive = open_archive(shelf / archive_name(stem, number))
         for event in archive.events:
             place = (archive.begun.producer, event.number)
             if archive.begun.execution == execution and place not in seen:
@@ -289,29 +298,44 @@ def archives_in(shelf: Path, execution: str | None = None) -> list[tuple[str, Pa
     found = []
     for path in sorted(shelf.iterdir()) if shelf.is_dir() else ():
         if path.name.endswith(SUFFIX) and path.name.startswith(start):
-            whose = _whose(path)
+            directory = RealDirectory(shelf)
+            try:
+                whose = _whose(path.name, _beginning(directory, path.name))
+            finally:
+                directory.close()
             if execution is None or whose == execution:
                 found.append((whose, path))
     return found
 
 
-def _whose(path: Path) -> str:
-    """Return the execution that the first frame names."""
+def _beginning(directory: Directory, name: str) -> bytes:
+    """Return the first bytes of the segment that an archive holds; none where they cannot be read."""
     import pyarrow as pa
 
     try:
-        with pa.OSFile(str(path)) as file:
-            raw = pa.CompressedInputStream(file, "zstd").read(_BEGINNING_BYTES)
-        header = decode_segment_header(path.name, raw)
+        file = directory.open(name, write=False)
+        try:
+            packed = bytearray(min(file.size(), _PACKED_BYTES))
+            have = file.read_into(memoryview(packed), 0)
+        finally:
+            file.close()
+        stream = pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(packed[:have])), "zstd")
+        return bytes(stream.read(_BEGINNING_BYTES))
+    except (OSError, pa.ArrowException):
+        return b""  # whoever opens it is told
+
+
+def _whose(name: str, raw: bytes) -> str:
+    """Return the execution that the first frame names, or else the archive's name."""
+    with suppress(CordwoodError, ValueError):  # whoever opens it is told
+        header = decode_segment_header(name, raw)
         if header is not None:
             for _, _, payload in Scan(cast(File, _Bytes(raw)), header.identity, header.body, 0, 0, stop_lsn=1):
                 for entry in unpack(payload):
                     fact = decode(entry)
                     if isinstance(fact, Begun):
                         return fact.execution
-    except (OSError, CordwoodError, ValueError, pa.ArrowException):
-        pass  # whoever opens it is told
-    return execution_of(path.name.removesuffix(SUFFIX))
+    return execution_of(name.removesuffix(SUFFIX))
 
 
 # Cleaning

@@ -43,7 +43,7 @@ class Batch:
     @property
     def size(self) -> int:
         """About how many bytes these take."""
-        return sum(piece.appended.size * (piece.end - piece.start) // piece.appended.count for piece in self.pieces)
+        return sum(piece.size for piece in self.pieces)
 
     def events(self) -> list[Event]:
         """Return them one by one."""

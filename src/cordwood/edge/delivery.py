@@ -4,11 +4,15 @@
                                                            bad: half of it, a quarter, …, the one event: parked
                                                            lost: the same again, same events, same numbers
 
+A batch whose answer was lost is in doubt: it may be stored. It is never numbered anew, and when it comes back as bad,
+because limits were lowered meanwhile, the broker is asked for its numbers first.
+
 Several batches may be out at once while they go to one partition: the broker refuses a later one by its number when
 an earlier one was refused, so nothing is stored out of order, or twice after the epoch is raised. Batches that go to
 several partitions go one by one.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +24,9 @@ from cordwood.edge.batch import Batch
 from cordwood.edge.facts import Fact, Parked, Renewed, Sending, Sent
 from cordwood.edge.log import Log, Piece
 from cordwood.edge.patience import wait_ms
+from cordwood.errors import CordwoodError
+
+logger = logging.getLogger("cordwood.edge")
 
 REASON_LENGTH = 300
 QUIET_MS = 50  # idle for so long, the last group gets the frame that proves it
@@ -81,6 +88,7 @@ class Delivery:
         self._waits_since: int | None = None
         self.tidy_at_ms = 0  # when there is something to tidy
         self._seen = -1  # where the log ended when it was last tidied
+        self._kept = True  # what was sent could be put away the last time
 
     # What others see
 
@@ -194,8 +202,11 @@ class Delivery:
             self._ready.append((cuts[0], log.read(at, 0, 0, cuts[0])))
         size = 0
         while not cuts and len(self._ready) < terms.window and size < PLAN_BYTES:
+            durable = log.durable
             pieces = log.read(at, terms.batch_events, terms.batch_bytes)
             if not pieces:
+                if not self._ready and state.lost_frames:  # an operator gave up all that is left
+                    self._ready.append((durable, []))
                 break
             if self._ready and pieces[-1].end - at < terms.batch_events:
                 break  # it may grow until its turn comes
@@ -248,35 +259,57 @@ class Delivery:
     def make_room(self, *, busy: bool) -> None:
         """Prepare room for the next events, and let go of what was sent when it is enough; later while `busy`."""
         self.log.maintain()
-        if self._keep is not None:
+        if self._keep is None:
+            return
+        try:
             self._keep(self.log, busy)
+            self._kept = True
+        except (CordwoodError, OSError) as error:  # what was sent stays here, and what was not goes on
+            if self.log.journal.failure is not None:
+                raise
+            if self._kept:
+                logger.warning("what was sent cannot be put away for now, and stays: %s", error)
+            self._kept = False
 
     # What comes back
 
-    def answered(self, batch: Batch, answer: Answer, now_ms: int) -> None:
-        """Take the answer to the oldest batch that is out."""
+    def doubts(self, batch: Batch) -> bool:
+        """Whether a batch may be stored already: events of it went out before, and the answer was not heard."""
+        return self._numbered and batch.first < self._doubt
+
+    def answered(self, batch: Batch, answer: Answer, now_ms: int, numbers: dict[int, int] | None = None) -> None:
+        """Take the answer to the oldest batch that is out; `numbers`: what comes next, where it was in doubt."""
         if batch.course != self._course:
             self._stale -= 1
-            assert answer.means is not Means.STORED, "a batch behind one that was refused is refused by its number"
+            if answer.means is Means.STORED:
+                # It was refused by its number, unless the one before is stored although its answer was another.
+                assert batch.epoch == self.log.state.epoch, "behind one that was refused for good nothing is stored"
+                self._doubt = max(self._doubt, batch.through)
             return
         assert self._out and self._out[0] is batch, "answers come in order"
         self._out.popleft()
-        if answer.means is Means.STORED:
+        bad = answer.means is Means.BAD
+        if answer.means is Means.STORED or (bad and self.doubts(batch) and _has(numbers, batch)):
             self._failures = 0
             self.error = None
             self._stored.append(Sent(batch.through, batch.counts, batch.size))
             if batch.through >= self._suspect:
                 self._suspect = 0
             return
-        fresh = batch.first >= self._doubt
+        fresh = not self.doubts(batch)
+        if answer.means is Means.UNSURE:
+            self._doubt = max(self._doubt, batch.through)
         self._drop()
-        if answer.means is Means.BAD and not self._partitions_changed(batch):
-            self._bad(batch, answer)
-        elif answer.means is Means.BAD:
+        if bad and not fresh and numbers == batch.numbers:
+            fresh, self._doubt = True, 0  # it is not stored, and so nothing behind it is
+        if bad and self._partitions_changed(batch):
             self._later(answer.reason, now_ms, 0)
+        elif bad and fresh:
+            self._bad(batch, answer)
         elif answer.means is Means.CONFLICT and fresh and self._renewed_at != batch.first:
             # Nothing of it is stored: it is the first try, and it was refused. So it may be numbered anew.
             self._renewed_at = batch.first
+            self.partitions = None  # the topic may have been made anew
             self._write([Renewed(max(answer.epoch, self.log.state.epoch) + 1)])
         else:
             if answer.means is Means.GONE and fresh:
@@ -349,3 +382,10 @@ class Delivery:
     def _tell(self) -> None:
         with self.waiting:
             self.waiting.notify_all()
+
+
+def _has(numbers: dict[int, int] | None, batch: Batch) -> bool:
+    """Say whether a broker at these numbers has all of a batch."""
+    return numbers is not None and all(
+        numbers.get(place, -1) >= batch.numbers[place] + count for place, count in batch.counts.items()
+    )

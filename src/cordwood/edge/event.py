@@ -148,15 +148,18 @@ def merged(facts: Sequence[Appended]) -> list[Appended]:
     """
     found: list[Appended] = []
     plain: list[Appended] = []
+    behind = -1  # the number behind the last plain one
     for fact in facts:
         alone = fact.key_lengths is not None or fact.headers is not None or len(fact.values) > MERGED_BYTES
-        if plain and (alone or fact.first != plain[-1].end):
-            found.append(_one(plain))
+        if alone or fact.first != behind:
+            if plain:
+                found.append(_one(plain))
             plain = []
         if alone:
             found.append(fact)
         else:
             plain.append(fact)
+            behind = fact.first + fact.count
     return [*found, _one(plain)] if plain else found
 
 

@@ -98,6 +98,15 @@ encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Fact] = msgspec.msgpack.Decoder(Fact)
 
 
+_EVENTS = b"\x99\xa6events"  # how an entry with events begins
+_decode_events = msgspec.msgpack.Decoder(Appended).decode
+
+
+def decode_events(entry: Bytes) -> Appended | None:
+    """Return the events of an entry, None for one that holds another fact."""
+    return _decode_events(entry) if entry[:8] == _EVENTS else None
+
+
 def decode(entry: Bytes) -> Fact:
     """Return the fact that an entry holds; Raises ValueError where it holds none."""
     try:

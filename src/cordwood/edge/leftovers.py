@@ -22,7 +22,7 @@ from cordwood.edge.facts import Begun
 from cordwood.edge.log import Log
 from cordwood.edge.look import fold
 from cordwood.edge.names import GONE, NEW, is_log, run_of, taken_name
-from cordwood.errors import CordwoodError, Full, Locked
+from cordwood.errors import CordwoodError, Full, Locked, Unavailable
 from cordwood.machine.clock import Clock
 from cordwood.machine.disk import RealDirectory, sync_path
 
@@ -66,6 +66,7 @@ class LeftOvers:
         self._runs: dict[Delivery, Path] = {}  # living outboxes
         self._taken: dict[Delivery, _Taken] = {}
         self._settled = 0  # events of left-overs that are not taken any more
+        self._opening: RealDirectory | None = None  # locked, and not yet taken
         self._alone: set[Path] = set()  # not ours to send, or nothing to be done about them
 
     def watch(self, root: Path) -> None:
@@ -80,6 +81,14 @@ class LeftOvers:
     def ended(self, delivery: Delivery) -> None:
         """Know that this run is over."""
         self._runs.pop(delivery, None)
+
+    def forget(self) -> None:
+        """Leave the left-overs to the process that this one was forked from: its locks must end with it."""
+        for delivery in self._taken:
+            delivery.log.directory.close()
+        self._taken.clear()
+        if self._opening is not None:
+            self._opening.close()
 
     def take(self) -> Delivery | None:
         """Return the delivery of a left-over that nobody else has; None when there is none, or enough are taken."""
@@ -98,7 +107,11 @@ class LeftOvers:
         return None
 
     def _take(self, root: Path, path: Path) -> Delivery | None:
-        directory = lock(path)
+        try:
+            directory = self._opening = lock(path)
+        except PermissionError as error:
+            self._leave_alone(path, error)
+            return None
         if directory is None:
             return None
         try:
@@ -113,11 +126,15 @@ class LeftOvers:
                 path.rename(taken)
                 sync_path(root)
                 path = taken
+                directory.path = str(path)
             opened = Log(directory, self._clock, self._random)
-        except (CordwoodError, OSError, ValueError) as error:
+        except (Unavailable, OSError) as error:  # a full disk, too many open files: the next scan tries again
             directory.close()
-            self._alone.add(path)
-            log.error("the left-over outbox %s is left alone: %s", path, error)
+            log.warning("the left-over outbox %s cannot be sent for now: %s", path, error)
+            return None
+        except Exception as error:  # one that cannot be read must not hold up the others
+            directory.close()
+            self._leave_alone(path, error)
             return None
         log.info("%s is left over with %d events to send", path, opened.state.pending)
         delivery = Delivery(
@@ -125,6 +142,10 @@ class LeftOvers:
         )
         self._taken[delivery] = _Taken(root, path, opened.state.sent)
         return delivery
+
+    def _leave_alone(self, path: Path, error: Exception) -> None:
+        self._alone.add(path)
+        log.error("the left-over outbox %s is left alone: %s", path, error)
 
     def _is_ours(self, begun: Begun | None) -> bool:
         if begun is None or (begun.topic is not None) != self._numbered:
@@ -173,10 +194,15 @@ class LeftOvers:
 
 
 def lock(path: Path) -> RealDirectory | None:
-    """Return the directory, locked; None when another process has it, or took it away meanwhile."""
+    """Return the directory, locked; None when another process has it, or took it away meanwhile.
+
+    Raises PermissionError for one that is not ours to open.
+    """
     try:
         before = path.stat()
         directory = RealDirectory(path)
+    except PermissionError:
+        raise
     except OSError:
         return None
     try:
@@ -235,6 +261,7 @@ def put_away(kept: Log, path: Path, *, archives: bool, parked_too: bool = False)
 
     One with parked events stays, unless it is wanted otherwise.
     """
+    kept.seal()  # what is appended while it is put away would be gone with it
     state = kept.state
     if state.pending or (state.failed and not parked_too):
         kept.close()
@@ -280,7 +307,10 @@ def _sweep(path: Path) -> None:
     except OSError:
         return
     if kind.startswith(GONE) or (kind.startswith(NEW) and old):
-        directory = lock(path)
+        try:
+            directory = lock(path)
+        except PermissionError:
+            return
         if directory is not None:
             remove(path)
             directory.close()

@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from cordwood.edge.event import Draft, columns, merged
-from cordwood.edge.facts import Appended, Archived, Begun, Fact, decode, encode
+from cordwood.edge.facts import Appended, Archived, Begun, Fact, decode_events, encode
 from cordwood.edge.state import State
 from cordwood.errors import Full, Preparing, Unavailable
 from cordwood.journal.journal import Journal
@@ -28,8 +28,6 @@ LIMITS = Limits(segment_bytes=2 << 20, max_batch_bytes=4 << 20, spares=2, used_a
 GROUP_BYTES = 1 << 20  # then the next group begins, so that a frame stays about this large
 RECENT_BYTES = 4 << 20  # what was appended last stays in memory, so that a sender that keeps up reads no disk
 _ROOM_TRIES = 3
-_REFILL_BYTES = 1 << 20
-_EVENTS = b"\x99\xa6events"  # how an entry with events begins
 
 
 class Piece(NamedTuple):
@@ -38,6 +36,11 @@ class Piece(NamedTuple):
     appended: Appended
     start: int
     end: int
+
+    @property
+    def size(self) -> int:
+        """About how many bytes these take."""
+        return self.appended.size * (self.end - self.start) // self.appended.count
 
 
 class _Group:
@@ -74,6 +77,7 @@ class Log:
         self.journal: Journal = open_journal(directory, self.state, limits, clock=clock, random=random)
         self.max_bytes = max_bytes
         self.short = False  # the disk had no room for an event
+        self._sealed = False
         self._recent_bytes = recent_bytes
         self._lock = threading.Lock()  # numbering and state
         self._gathering = threading.Lock()
@@ -82,7 +86,7 @@ class Log:
         self._recent: deque[Appended] = deque()
         self._recent_size = 0
         self._durable = self.state.end
-        self._ahead: Iterator[tuple[int, list[memoryview]]] | None = None
+        self._ahead: Iterator[list[memoryview]] | None = None
         self._pool: deque[Appended] = deque()  # frames that were read and are not used up
         self._pool_at = -1  # the event that the pool begins with
         if self.state.archived:
@@ -155,7 +159,14 @@ class Log:
             if self._group is group:
                 self._group = None
 
+    def seal(self) -> None:
+        """Let nothing more be appended: once this returns, all that ever will be is on disk and in `durable`."""
+        with self._committing:
+            self._sealed = True
+
     def _commit(self, group: _Group) -> None:
+        if self._sealed:
+            raise Unavailable("the outbox is stopped; make another one")
         fact = columns(self.state.end, group.drafts)
         self._write([fact], reserve=False)
         with self._lock:
@@ -181,9 +192,16 @@ class Log:
         while True:
             try:
                 with self._lock:
-                    lsn = journal.append(entries, reserve=reserve)
-                    for fact in facts:
-                        self.state.take(lsn, fact)
+                    end = journal.end
+                    try:
+                        lsn = journal.append(entries, reserve=reserve)
+                        for fact in facts:
+                            self.state.take(lsn, fact)
+                    except BaseException as error:
+                        # Ctrl-C between the two: what is queued would be on disk, and its numbers be given again.
+                        if journal.end != end and not isinstance(error, Preparing | Full):
+                            journal.fail(error)
+                        raise
                 break
             except (Preparing, Full):
                 tries += 1
@@ -197,7 +215,7 @@ class Log:
     def read(self, start: int, most_events: int, most_bytes: int, end: int | None = None) -> list[Piece]:
         """Return durable events from `start` on: to `end` exactly, or as many as the limits allow; one at least.
 
-        For one thread. Where an operator gave frames up there are fewer events.
+        For one thread. Where an operator gave frames up there are fewer events; where nobody did, `Unavailable`.
         """
         exact = end is not None
         end = self._durable if end is None else min(end, self._durable)
@@ -231,6 +249,9 @@ class Log:
             if high == behind:
                 pool.popleft()
         self._pool_at = at
+        if at < end and (exact or not pieces) and not self.state.lost_frames:
+            self._forget_pool()  # it must not be taken for sent: whoever asks again begins anew
+            raise Unavailable(f"{self.directory.path} does not give event {at}, though it has those below {end}")
         return pieces
 
     def _refill(self, at: int) -> bool:
@@ -241,23 +262,22 @@ class Log:
                 self._ahead = None
                 pool.extend(merged([appended for appended in self._recent if appended.end > at]))
                 return bool(pool)
-        if self._ahead is None:
-            self._ahead = self.journal.frames(max(self.state.place(at), self.journal.first))
-        size = 0
-        found: list[Appended] = []
-        for _, entries in self._ahead:
-            for entry in entries:
-                if entry[:8] == _EVENTS:
-                    fact = decode(entry)
-                    if isinstance(fact, Appended) and fact.end > at:
-                        found.append(fact)
-                        size += len(entry)
-            if size >= _REFILL_BYTES:
-                break
-        else:
-            self._ahead = None  # it went as far as the log was synced when it began
+        found = self._from_disk(at) or self._from_disk(at)
         pool.extend(merged(found))
         return bool(pool)
+
+    def _from_disk(self, at: int) -> list[Appended]:
+        """Return what the next frames hold from event `at` on; nothing, once, where an earlier reading ended."""
+        if self._ahead is None:
+            self._ahead = self.journal.entries(max(self.state.place(at), self.journal.first))
+        for entries in self._ahead:
+            found = [fact for fact in map(decode_events, entries) if fact is not None]
+            if found and found[0].first < at:  # the first reading begins a little before
+                found = [fact for fact in found if fact.end > at]
+            if found:
+                return found
+        self._ahead = None  # it went as far as the log was synced when it began
+        return []
 
     def _forget_pool(self) -> None:
         self._pool.clear()

@@ -39,6 +39,7 @@ class Look:
     parked: tuple[Parked, ...]
     bytes_on_disk: int
     endpoint: str | None
+    doubtful: int
 
 
 def outboxes(root: str | Path) -> list[Path]:
@@ -85,6 +86,7 @@ def look(path: str | Path) -> Look:
         tuple(state.parked),
         size,
         state.begun.endpoint,
+        state.doubtful,
     )
 
 

@@ -84,6 +84,7 @@ class Outbox:
         from cordwood.edge import running
         from cordwood.edge.delivery import Terms
 
+        _let_failed_go(self.root)
         terms = Terms(batch_events=batch_events, batch_bytes=batch_bytes, linger_ms=linger_ms)
         place = running.Place.of(endpoint, token, tls, ca, send)
         self._path, self._log = running.begin(self.root, self.execution, topic, place.url, max_bytes, self._clock)
@@ -186,7 +187,8 @@ class Outbox:
             return 0
         with self._stopping:
             if not self._stopped:
-                self._stopped = True  # nothing is appended from here on
+                self._stopped = True
+                self._log.seal()  # nothing is appended from here on
                 self._wait(timeout)
                 self._let_go()
         return self._delivery.pending
@@ -270,8 +272,19 @@ def _finish() -> None:
     for outbox in list(_live):
         if outbox._pid == os.getpid():
             outbox._stopped = True
-            outbox._wait(max(0.0, until - time.monotonic()), while_reached=True)
-            outbox._let_go()
+            try:
+                outbox._log.seal()
+                outbox._wait(max(0.0, until - time.monotonic()), while_reached=True)
+                outbox._let_go()
+            except Exception:  # the next one is finished, too
+                log.exception("%s was not finished; what it holds is sent as a left-over", outbox._path)
+
+
+def _let_failed_go(root: Path) -> None:
+    """Let outboxes whose disk failed give up their logs: they are opened anew as left-overs, and sent."""
+    for outbox in list(_live):
+        if outbox.root == root and outbox._log.journal.failure is not None:
+            outbox.stop(0)
 
 
 os.register_at_fork(after_in_child=_forked)

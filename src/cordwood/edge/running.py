@@ -126,10 +126,19 @@ class Place:
     ) -> "Place":
         """Return it, or refuse what is none."""
         if send is not None:
-            return cls(("call", send), getattr(send, "__name__", "call"), lambda: CallPost(send), None)
+            return cls(("call", _identity(send)), getattr(send, "__name__", "call"), lambda: CallPost(send), None)
         found = parse(url or os.environ.get("CORDWOOD_ENDPOINT") or DEFAULT_ENDPOINT, token, tls, ca)
         key = ("http", found.url, found.token, tls, ca)
         return cls(key, f"{found.host}:{found.port}", lambda: HttpPost(found), found.url)
+
+
+def _identity(send: Callable[..., Any]) -> Any:
+    """Return what tells functions apart: two bound methods of one object are the same; not all have a hash."""
+    try:
+        hash(send)
+    except TypeError:
+        return id(send)
+    return send
 
 
 class Shared:
@@ -186,6 +195,8 @@ def join(place: Place, path: Path, kept: Log, terms: Terms, *, archives: bool) -
 def forget() -> None:
     """Forget the senders of the process that this one was forked from."""
     global _sharing
+    for shared in _shared.values():
+        shared.left.forget()
     _shared.clear()
     _sharing = threading.Lock()
 

@@ -28,6 +28,7 @@ WINDOW_BYTES = 16 << 20
 SCAN_MS = 300_000  # how often left-overs are looked for
 BLOCKED_MS = 1_000  # how often an outbox looks whether an earlier run of it has been sent
 FOR_EVER_MS = 3_600_000
+REOPEN_MS = 60_000  # when a left-over whose disk failed is opened again
 
 
 class Finder(Protocol):
@@ -188,6 +189,11 @@ class Sender:
             if delivery.partitions is None and not self._ask(delivery, now):
                 skipped += 1
                 continue
+            try:
+                self._post.connect()  # before the batch is made: its end on disk says that it may have gone out
+            except OSError as error:
+                self._broke(f"the broker cannot be reached: {error}")
+                return
             with self.lock:
                 batch = self._next(delivery, now)
                 if batch is None:
@@ -208,9 +214,17 @@ class Sender:
         try:
             return delivery.next()
         except (CordwoodError, OSError) as error:  # its own disk
-            log.warning("an outbox cannot go on for now: %s", error)
-            delivery.later(str(error), now)
+            self._stuck(delivery, error)
             return None
+
+    def _stuck(self, delivery: Delivery, error: Exception) -> None:
+        """Wait with an outbox whose own disk fails. A left-over is let go: opened anew, it may go on."""
+        now = self._clock.monotonic_ms()
+        log.warning("an outbox cannot go on for now: %s", error)
+        delivery.later(str(error), now)
+        if delivery in self._left and delivery.log.journal.failure is not None:
+            self._drop_left(delivery)
+            self._scan_at_ms = now + REOPEN_MS
 
     def _ask(self, delivery: Delivery, now: int) -> bool:
         """Learn how many partitions there are; say whether that is known now."""
@@ -236,21 +250,27 @@ class Sender:
         self._failures = 0
         self.error = None
         delivery, batch = self._under_way[0]
-        if answer.means is Means.BAD and not self._ask_again(delivery):
-            return
+        numbers = None
+        if answer.means is Means.BAD:
+            if not self._ask_again(delivery):
+                return
+            try:
+                numbers = self._post.numbers(batch) if delivery.doubts(batch) else None
+            except OSError as error:
+                self._broke(f"the broker cannot be reached: {error}")
+                return
         self._under_way.popleft()
         self._bytes -= batch.size
         with self.lock:
             if delivery.over:
                 return
             try:
-                delivery.answered(batch, answer, self._clock.monotonic_ms())
+                delivery.answered(batch, answer, self._clock.monotonic_ms(), numbers)
                 if delivery.done:
                     delivery.settle()
                 delivery.make_room(busy=True)
             except (CordwoodError, OSError) as error:
-                log.warning("an outbox cannot write down what was sent: %s", error)
-                delivery.later(str(error), self._clock.monotonic_ms())
+                self._stuck(delivery, error)
 
     def _ask_again(self, delivery: Delivery) -> bool:
         """Look whether the topic has other partitions now: that makes batches bad, too. False: the wire broke."""
@@ -322,8 +342,7 @@ class Sender:
                     else:
                         delivery.tidy(now)
                 except (CordwoodError, OSError) as error:
-                    log.warning("an outbox cannot go on for now: %s", error)
-                    delivery.later(str(error), now)
+                    self._stuck(delivery, error)
         for delivery in finished:
             self._finish(delivery)
 
@@ -339,4 +358,7 @@ class Sender:
         self._deliveries.remove(delivery)
         self._left.discard(delivery)
         delivery.over = True
-        self._finder.release(delivery)
+        try:
+            self._finder.release(delivery)
+        except (CordwoodError, OSError) as error:  # the others are let go, too
+            log.warning("a left-over was not closed cleanly, and nothing is lost: %s", error)

@@ -68,6 +68,11 @@ class State:
         """About how many bytes these have."""
         return self.appended_bytes - self.settled_bytes
 
+    @property
+    def doubtful(self) -> int:
+        """How many events may be stored or not: requests with them may have gone out, and no answer is written."""
+        return max(self.cuts, default=self.sent) - self.sent
+
     def place(self, number: int) -> int:
         """Return the LSN of a frame at or before the one that holds this event."""
         at = bisect_right(self.places, number, key=lambda place: place[0])

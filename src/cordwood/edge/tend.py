@@ -7,12 +7,12 @@ from enum import Enum
 from pathlib import Path
 from random import SystemRandom
 
-from cordwood.edge.facts import Renewed
+from cordwood.edge.facts import Fact, Renewed, Sent
 from cordwood.edge.leftovers import lock, put_away
 from cordwood.edge.log import Log
 from cordwood.edge.look import fold
 from cordwood.edge.state import State
-from cordwood.errors import Locked, Unavailable
+from cordwood.errors import Locked, Refused, Unavailable
 from cordwood.machine.clock import SystemClock
 from cordwood.machine.disk import RealDirectory
 
@@ -40,23 +40,31 @@ def archive_left_over(path: Path, *, parked_too: bool) -> Outcome:
     return Outcome.ARCHIVED if done else Outcome.FAILED
 
 
-def number_anew(path: Path) -> int:
+def number_anew(path: Path, stored_below: int | None = None) -> int:
     """Have what may be stored or not sent again as if it were not; return how many events that is about.
 
     For batches whose answer was lost, and whose numbers the broker no longer knows: it cannot tell whether they are
-    a repeat. Events of them that are stored will be there twice. Raises `Locked` while some process has it.
+    a repeat. Events below `stored_below` are taken for stored, and not sent again; others that are stored will be
+    there twice. Raises `Locked` while some process has it, and `Refused` for a number that is not in doubt.
     """
     found = _locked(path)
     if found is None:
         raise Locked(f"{path} is in use; its own process sends it")
     directory, state = found
-    doubtful = max(state.cuts, default=state.sent) - state.sent
-    if not doubtful:
+    doubtful = state.doubtful
+    through = state.sent if stored_below is None else stored_below
+    if not doubtful or not state.sent <= through <= state.sent + doubtful:
         directory.close()
+        if stored_below is not None:
+            raise Refused(f"{path} has {doubtful} events that may be stored, from event {state.sent} on")
         return 0
     opened = _opened(directory)
     try:
-        opened.record([Renewed(opened.state.epoch + 1)])
+        known: list[Fact] = []
+        if through > state.sent:
+            size = sum(piece.size for piece in opened.read(state.sent, 0, 0, through))
+            known.append(Sent(through, {}, size))
+        opened.record([*known, Renewed(opened.state.epoch + 1)])
     finally:
         opened.close()
     return doubtful

@@ -34,7 +34,7 @@ MAX_ENTRIES = 1 << 20
 
 _CHECKED = struct.Struct("<4sB3xQQQQQQ")
 _CHECKSUM = struct.Struct("<Q")
-_ONE = struct.Struct("<QQ")
+ONE = struct.Struct("<QQ")  # how a payload with one entry begins: 1, and its length
 _PADDING = [bytes(-size % 8) for size in range(8)]
 HEADER = struct.Struct("<4sB3sQQQQQQQ")
 _JOIN_BYTES = 4096  # smaller payloads are joined: one checksum call costs as much as copying this much
@@ -99,7 +99,7 @@ def pack(entries: Sequence[Buffer]) -> Payload:
     if len(entries) == 1 and isinstance(entries[0], bytes) and len(entries[0]) <= _JOIN_BYTES:
         # By far the most frequent; this way takes half the time.
         size = len(entries[0])
-        data = b"".join((_ONE.pack(1, size), entries[0], _PADDING[size % 8]))
+        data = b"".join((ONE.pack(1, size), entries[0], _PADDING[size % 8]))
         return Payload((data,), len(data), crc64nvme(data))
     if not 0 < len(entries) <= MAX_ENTRIES:
         raise ValueError(f"a frame holds 1 to {MAX_ENTRIES} entries, not {len(entries)}")

@@ -352,6 +352,13 @@ class Journal:
         end = self._synced if end is None else min(end, self._synced)
         return self._segments.frames(start, end)
 
+    def entries(self, start: Lsn) -> Iterator[list[memoryview]]:
+        """Yield the entries of the synced frames from `start` on, or a few before, those of many frames at once.
+
+        They are valid until the next step, and do not say which frame they are of.
+        """
+        return self._segments.entries(start, self._synced)
+
     def refold(self, fold: Fold) -> None:
         """Bring a fresh fold to the last synced frame, from the newest segment's snapshot on: after a failure."""
         segment = self._writer.segment
