@@ -166,6 +166,6 @@ export function GiveToken({error, use, close}) {
   return html`<${Dialog} title="This broker wants a token" does="It is kept until this tab is closed, and sent with every request." act=${act} word="Use token" close=${close}>
     ${error && html`<p class="trouble" role="alert">${error}</p>`}
     <label>Token <input name="token" type="password" required autocomplete="off" /></label>
-    <p class="quiet">Whoever runs the broker makes one: <code>cordwood token create</code></p>
+    <p class="quiet">Whoever runs the broker makes one: <code>cordwood token create NAME --admin '*'</code></p>
   <//>`;
 }

@@ -10,7 +10,6 @@ export class Refused extends Error {
   constructor(status, body) {
     super(body.message || `The broker answered with status ${status}.`);
     this.status = status;
-    this.right = body.right;
   }
 }
 

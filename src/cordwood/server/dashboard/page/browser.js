@@ -19,6 +19,12 @@ export class Browser extends Component {
     this.there = false;
   }
 
+  // What was empty is looked at again when something comes.
+  componentDidUpdate({partitions}) {
+    const {partition, by, rows} = this.state;
+    if (by === "newest" && rows?.length === 0 && partitions[partition].end_offset < this.bounds.end_offset) this.newest();
+  }
+
   get bounds() {
     return this.props.partitions[this.state.partition];
   }

@@ -47,7 +47,7 @@ export class Chart extends Component {
     const x = near && at !== null ? ((near.at - from) / span) * 1000 : null;
     return html`<figure class="chart card">
       <figcaption>
-        <h3>${title}</h3>
+        <h2>${title}</h2>
         <span class="quiet">${x === null ? "" : clock(near.at)}</span>
       </figcaption>
       <ul class="legend">

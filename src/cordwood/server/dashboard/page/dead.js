@@ -63,7 +63,7 @@ export class Dead extends Watch {
       </div>
       <${Trouble} error=${error} />
       ${rows && !open.length && html`<p class="empty">No dead letter waits: all were sent back.</p>`}
-      ${open.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Dead letters"><table>
+      ${open.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Table of dead letters"><table>
         <caption class="unseen">Dead letters of ${topic}</caption>
         <thead><tr><th scope="col"><input type="checkbox" aria-label="Choose all dead letters" checked=${picked.length === open.length} onChange=${(event) => this.setState({chosen: new Set(event.target.checked ? open.map(keyOf) : [])})} /></th>
           <th scope="col">Error</th><th scope="col">Group</th><th scope="col" class="number">Attempts</th><th scope="col" class="number wide">From</th><th scope="col" class="wide">Time</th><th scope="col" class="wide">Value</th></tr></thead>

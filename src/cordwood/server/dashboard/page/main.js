@@ -1,7 +1,7 @@
 // The page: what the address says is shown, with what the live stream says; and a word on how that stream is.
 import {Component, html, render} from "./html.js";
 import {GiveToken} from "./actions.js";
-import {Live, hasToken, onUnauthenticated, useToken} from "./broker.js";
+import {Live, get, hasToken, onUnauthenticated, useToken} from "./broker.js";
 import {SPAN_MS} from "./chart.js";
 import {clock} from "./format.js";
 import {Overview} from "./overview.js";
@@ -11,7 +11,7 @@ import {Trouble} from "./trouble.js";
 const THEMES = {system: "light", light: "dark", dark: "system"};
 const SLOW_MS = 3000; // between two looks, when the token may not see the live stream
 const SAID_MS = 10_000;
-const STATES = {connecting: "Connecting…", live: "Live", lost: "Reconnecting…", token: "Token wanted", refused: "No live numbers"};
+const STATES = {connecting: "Connecting…", live: "Live", lost: "Reconnecting…", token: "Token wanted", refused: "Not live"};
 
 function place() {
   const found = /^#\/topic\/(.+)$/.exec(location.hash);
@@ -48,7 +48,21 @@ class App extends Component {
       return {state, error, beat: again ? Math.ceil((old.beat + 1) / 12) * 12 - 1 : old.beat, dialog: state === "token" && old.state !== "token" ? {kind: GiveToken, props: {error: hasToken() ? "The broker does not accept this token." : "", use: this.use}} : old.dialog};
     });
     clearInterval(this.slow);
-    if (state === "refused") this.slow = setInterval(() => this.setState(({beat}) => ({beat: beat + 3})), SLOW_MS);
+    if (state === "refused") {
+      this.slow = setInterval(this.look, SLOW_MS);
+      this.look();
+    }
+  };
+
+  // For a token that may not see everything: the lists of what it may see, without rates.
+  look = async () => {
+    try {
+      const [{topics}, {groups}] = await Promise.all([get("/v1/topics"), get("/v1/groups")]);
+      const live = {at: Date.now(), partial: true, topics, groups, topic_count: topics.length, group_count: groups.length};
+      if (this.state.state === "refused") this.setState(({beat}) => ({beat: beat + 3, live}));
+    } catch (error) {
+      if (this.state.state === "refused") this.setState({error});
+    }
   };
 
   use = (token) => {
@@ -70,6 +84,9 @@ class App extends Component {
     done?.();
   };
 
+  // A topic that was just deleted, so that nobody asks for it before the next snapshot.
+  forget = (name) => this.setState(({live}) => ({live: live && {...live, topics: live.topics.filter((line) => line.name !== name)}}));
+
   turn = () => {
     const theme = THEMES[this.state.theme];
     window.cordwoodTheme.set(theme);
@@ -78,6 +95,7 @@ class App extends Component {
 
   render(_, {state, error, live, history, beat, round, topic, dialog, said, theme}) {
     const stale = Boolean(live) && state !== "live" && state !== "refused";
+    if (!dialog) this.beat = beat; // nothing moves behind a question
     const Page = topic === null ? Overview : Topic;
     return html`
       <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector("main").focus(); }}>Skip to the content</a>
@@ -92,12 +110,11 @@ class App extends Component {
         <button onClick=${this.turn} aria-label=${`Theme: ${theme}. Change it`}>${{system: "◐", light: "☀", dark: "☾"}[theme]}<span class="word"> ${theme}</span></button>
       </header>
       ${stale && html`<p class="stale" role="alert">The broker does not answer. What is shown is as of ${clock(live.at)}; it comes back by itself.</p>`}
-      ${state === "refused" && html`<${Trouble} error=${error} /><form class="row" onSubmit=${(event) => { event.preventDefault(); location.hash = `#/topic/${encodeURIComponent(new FormData(event.target).get("topic"))}`; }}>
-        <label class="inline">Open a topic by its name <input name="topic" required /></label><button>Open</button></form>`}
+      ${state === "refused" && html`<div class="notice"><${Trouble} error=${error} /></div>`}
       <p class="said" role="status">${said}</p>
       <main id="main" tabindex="-1" class=${stale ? "old" : ""}>
         ${state === "lost" && !live && html`<p class="empty">The broker at ${location.origin} does not answer. Is it running? <code>cordwood serve</code></p>`}
-        ${(live || topic !== null) && html`<${Page} key=${`${round} ${topic ?? ""}`} topic=${topic} live=${live} history=${history} beat=${beat} ask=${this.ask} />`}
+        ${(live || topic !== null) && html`<${Page} key=${`${round} ${topic ?? ""}`} topic=${topic} live=${live} history=${history} beat=${this.beat} ask=${this.ask} forget=${this.forget} />`}
       </main>
       ${dialog && html`<${dialog.kind} ...${dialog.props} close=${this.close} />`}`;
   }

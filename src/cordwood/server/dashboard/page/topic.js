@@ -24,7 +24,7 @@ export class Topic extends Watch {
     return {info, groups: groups.filter(Boolean)};
   }
 
-  render({topic, live, beat, ask}, {info, groups, error}) {
+  render({topic, live, beat, ask, forget}, {info, groups, error}) {
     if (error && !info) return html`<${Trouble} error=${error} /><p class="empty"><a href="#/">Back to all topics</a></p>`;
     if (!info) return html`<p class="empty">Loading…</p>`;
     const {partitions, settings} = info;
@@ -37,7 +37,7 @@ export class Topic extends Watch {
     return html`
       <div class="row head"><h1><a href="#/" aria-label="All topics">Topics</a> <span class="quiet">/</span> <span class="name">${topic}</span></h1><span class="grow"></span>
         <button onClick=${() => ask(TopicSettings, {topic, now: settings, done: this.refresh})}>Settings…</button>
-        <button onClick=${() => ask(DeleteTopic, {topic, messages, groups: info.groups.length})}>Delete topic…</button></div>
+        <button onClick=${() => ask(DeleteTopic, {topic, messages, groups: info.groups.length, done: () => forget(topic)})}>Delete topic…</button></div>
       <${Trouble} error=${error} />
       <dl class="facts card">
         <div><dt>Produced</dt><dd>${rate(now?.produced)}/s</dd></div><div><dt>Messages</dt><dd>${count(messages)}</dd></div>
@@ -47,7 +47,7 @@ export class Topic extends Watch {
       ${holes.length > 0 && html`<p class="trouble">Offsets that were lost with a journal, by partition: ${holes.join("; ")}</p>`}
       <section aria-labelledby="partitions">
         <div class="row"><h2 id="partitions">Partitions</h2><${PlacesLegend} /></div>
-        <div class="scroll" tabindex="0" role="region" aria-label="Partitions"><table>
+        <div class="scroll" tabindex="0" role="region" aria-label="Table of partitions"><table>
           <caption class="unseen">Partitions of ${topic}</caption>
           <thead><tr><th scope="col" class="number slim">Partition</th><th scope="col" class="broad">Where its bytes are</th><th scope="col" class="number">Start</th><th scope="col" class="number">Tiered to</th><th scope="col" class="number">End</th><th scope="col" class="number wide">Size</th></tr></thead>
           <tbody>${partitions.slice(0, MOST_PARTITIONS).map((p) => html`<tr key=${p.partition}><td class="number">${p.partition}</td><td class="broad"><${Places} ...${placesOf([p])} /></td>
