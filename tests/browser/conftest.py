@@ -53,7 +53,7 @@ def browser() -> Iterator[Any]:
     expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         # Without its sandbox, which root may not have. It sees nothing but the broker of the test.
-        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         yield found
         found.close()
 

@@ -29,7 +29,7 @@ def fill(broker: Served, many: int = 3_000) -> None:
     work(broker, "orders", "warehouse", chance, 0.97)
     work(broker, "clicks", "analytics", chance, 0.4)
     work(broker, "billing/invoices", "accounting", chance, 1.0)
-    bury(broker, "orders", "mailer", 12)
+    bury(broker, "orders", "mailer", 6)
 
 
 def produce(broker: Served, topic: str, messages: list[dict[str, Any]]) -> None:

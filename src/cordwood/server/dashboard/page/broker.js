@@ -84,6 +84,10 @@ export class Live {
     this.wait = FIRST_MS;
   }
 
+  get busy() {
+    return Boolean(this.control);
+  }
+
   // Begin, or begin again at once.
   async start() {
     this.stop();

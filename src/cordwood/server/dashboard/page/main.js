@@ -11,6 +11,7 @@ import {Trouble} from "./trouble.js";
 const THEMES = {system: "light", light: "dark", dark: "system"};
 const SLOW_MS = 3000; // between two looks, when the token may not see the live stream
 const SAID_MS = 10_000;
+const HIDDEN_MS = 3000;
 const STATES = {connecting: "Connecting…", live: "Live", lost: "Reconnecting…", token: "Token wanted", refused: "Not live"};
 
 function place() {
@@ -27,8 +28,16 @@ class App extends Component {
     addEventListener("hashchange", () => {
       this.setState({topic: place()}, () => { document.querySelector("main").focus(); scrollTo(0, 0); });
     });
-    this.stream.start();
+    document.addEventListener("visibilitychange", this.attend);
+    this.attend();
   }
+
+  // Nobody looks at a hidden tab; and a browser has six connections for all tabs of one broker.
+  attend = () => {
+    clearTimeout(this.leaving);
+    if (document.hidden) this.leaving = setTimeout(() => this.stream.stop(), HIDDEN_MS);
+    else if (!this.stream.busy && ["connecting", "live", "lost"].includes(this.state.state)) this.stream.start();
+  };
 
   componentDidUpdate() {
     document.title = this.state.topic ? `${this.state.topic} · Cordwood` : "Cordwood";
