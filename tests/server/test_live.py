@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cordwood.broker.groups import SHOWN_RANGES
 from cordwood.broker.histogram import Histogram
 from cordwood.server import live
 from cordwood.server.live import Pulse, rate, spread
@@ -141,11 +142,14 @@ def test_a_topic_with_very_many_partitions_costs_no_snapshot_its_time(
     server: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MOST_PLACES", 5)
-    server.topic("wide", partitions=6)
-    assert server.ask("PATCH", "/v1/groups/wide/g", {}).status == 200
+    for name in ("wide", "next"):
+        server.topic(name, partitions=6)
+        for group in "ab":
+            assert server.ask("PATCH", f"/v1/groups/{name}/{group}", {}).status == 200
     with Looker(server) as looker:
         found = looker.event()
-    assert (found["groups"], found["group_count"]) == ([], 1)
+    assert ([topic["name"] for topic in found["topics"]], found["topic_count"]) == (["wide"], 2)
+    assert ([group["group"] for group in found["groups"]], found["group_count"]) == (["a"], 2)
 
 
 def test_a_journal_that_failed_is_said_to_have_failed(tmp_path: Path) -> None:
@@ -165,6 +169,14 @@ def test_a_server_that_stops_ends_the_stream_properly(server: Serving) -> None:
         looker.event()
         server.call(server.listener.stop(60))
         looker.rest()  # which wants the last chunk
+
+
+def test_the_limits_are_those_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text()
+    assert live.MOST_TOPICS == live.MOST_GROUPS
+    assert f"| {live.MOST_LOOKERS}, then 429" in page
+    assert f"| {live.MOST_TOPICS} each, and {live.MOST_PLACES:,} partitions" in page
+    assert f"the first {SHOWN_RANGES:,} of each partition" in page
 
 
 def test_a_counter_that_fell_is_no_negative_rate() -> None:

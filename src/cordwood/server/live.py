@@ -29,9 +29,9 @@ EVENTS = "text/event-stream"
 BEAT_S = 1.0
 KEPT = 11  # counts, so that ten seconds lie between the first and the last
 MOST_LOOKERS = 64
-MOST_TOPICS = 500  # in a snapshot, the oldest; so that it costs a few milliseconds at most
+MOST_TOPICS = 500  # in a snapshot, the oldest; so that it costs some milliseconds at most
 MOST_GROUPS = 500
-MOST_PLACES = 10_000  # partitions of groups whose lag is added up
+MOST_PLACES = 5_000  # partitions of those topics, and of those groups
 
 
 class Rates(Struct, frozen=True):
@@ -166,6 +166,18 @@ def spread(
     return Spread(total, max(0.0, now[1] - before[1]) / total * scale, quantile(0.5), quantile(0.99))
 
 
+def listed(topics: Iterable[Topic]) -> list[Topic]:
+    """Return the topics that a snapshot tells of: those that have few enough partitions together, at least one."""
+    found: list[Topic] = []
+    places = 0
+    for topic in islice(topics, MOST_TOPICS):
+        places += len(topic.partitions)
+        if found and places > MOST_PLACES:
+            break
+        found.append(topic)
+    return found
+
+
 class Pulse:
     """Snapshots of one broker for everybody who looks: one a second while somebody does, none while nobody does."""
 
@@ -209,7 +221,7 @@ class Pulse:
 
     def _beat(self) -> None:
         self._timer = self._desk.loop.call_later(BEAT_S, self._beat)
-        shown = list(islice(self._desk.broker.state.topics.values(), MOST_TOPICS))
+        shown = listed(self._desk.broker.state.topics.values())
         self._counts.append(self._count(shown))
         self._event = b"data: %b\n\n" % msgspec.json.encode(self._snapshot(shown))
         for news in self._waiting:
@@ -251,7 +263,7 @@ class Pulse:
         for topic in shown:
             for group in topic.groups.values():
                 places += len(topic.partitions)
-                if len(groups) == MOST_GROUPS or places > MOST_PLACES:
+                if len(groups) == MOST_GROUPS or (groups and places > MOST_PLACES):
                     break
                 pair = (topic.name, group.name)
                 groups.append(

@@ -26,7 +26,7 @@ export function millis(value) {
 
 export function duration(ms) {
   const s = Math.floor(ms / 1000);
-  if (s < 60) return `${s} s`;
+  if (s < 120) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min`;
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
   return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
