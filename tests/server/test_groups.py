@@ -19,6 +19,7 @@ def test_a_group_shows_how_far_it_is(server: Serving) -> None:
     assert shown["settings"]["max_in_flight"] == 1000
     one = shown["partitions"][1]
     assert (one["floor"], one["end_offset"], one["lag"], one["in_flight"], one["done"]) == (0, 3, 2, 1, [[1, 2]])
+    assert (one["leased"], one["redriven"]) == ([[0, 1]], [])
     assert server.get("/groups").json == {
         "groups": [{"topic": "clicks", "group": "mailer", "lag": 2, "in_flight": 1, "consumers": 0}]
     }
@@ -99,6 +100,7 @@ def test_dead_letters_are_sent_back_all_or_by_their_offsets(server: Serving) -> 
     assert [line["value"] for line in dead] == ["a", "b", "c"]
     assert dead[0]["headers"]["cordwood-error"] == "poison"
     assert server.post(PATH + "/redrive", {"ranges": [[1, 2]], "partition": 0}).json == {"redriven": 1}
+    assert server.get(PATH).json["partitions"][0]["redriven"] == [[1, 2]]
     assert server.post(PATH + "/redrive").json == {"redriven": 2}
     assert server.post(PATH + "/redrive").json == {"redriven": 0}
     assert [row["value"] for row in server.lease()] == ["b", "a", "c"]

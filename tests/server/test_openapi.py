@@ -31,7 +31,8 @@ def test_the_contract_is_described(described: dict[str, Any]) -> None:
         GET /v1/groups/{topic}/{group}, PATCH /v1/groups/{topic}/{group}, DELETE /v1/groups/{topic}/{group},
         POST /v1/groups/{topic}/{group}/seek, POST /v1/groups/{topic}/{group}/redrive, POST /v1/stage,
         POST /v1/publish, GET /v1/spans, GET /v1/readers/{topic}/{reader}, PUT /v1/readers/{topic}/{reader},
-        DELETE /v1/readers/{topic}/{reader}, POST /v1/topics/{topic}/replace, GET /v1/openapi.json, GET /docs
+        DELETE /v1/readers/{topic}/{reader}, POST /v1/topics/{topic}/replace, GET /v1/openapi.json, GET /docs,
+        GET /v1/live, GET /, GET /dashboard/{file}
     """
     wanted = {tuple(route.split()) for route in contract.split(",")}
     assert wanted == {(m.upper(), path) for path, methods in described["paths"].items() for m in methods}

@@ -49,6 +49,9 @@ LET_IN = {
     "GET /v1/version": EVERYBODY,
     "GET /v1/config": "P C A O X",
     "GET /metrics": "X",
+    "GET /v1/live": "P C A O X",
+    "GET /": EVERYBODY,
+    "GET /dashboard/{file}": EVERYBODY,
     "GET /v1/openapi.json": EVERYBODY,
     "GET /docs": EVERYBODY,
 }

@@ -48,7 +48,7 @@ def test_another_method_is_405_and_told_what_is_allowed(server: Serving, route: 
 
 @EVERY_ROUTE
 def test_head_is_get_without_its_body(server: Serving, route: Route) -> None:
-    if route.method != "GET":
+    if route.method != "GET" or route.path == "/v1/live":  # which has no end
         return
     head, get = server.ask("HEAD", path_of(route)), server.ask("GET", path_of(route))
     assert (head.status, head.body) == (get.status, b"")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ from cordwood.settings import check
 from cordwood.wire.run import Run
 
 MOST_RANGES = 10_000  # in one request: they take some tenths of a second
-SHOWN_RANGES = 1_000  # done ranges in a description
+SHOWN_RANGES = 1_000  # of each kind in a description
 REDRIVEN_AT_ONCE = 1_000
 MOST_REASON = 1_000  # characters of a nack's reason that are kept
 
@@ -34,7 +35,10 @@ Ranges = Sequence[tuple[int, int]]
 
 
 class GroupPartition(Struct, frozen=True):
-    """How far a group is in one partition. `done` has the first ranges above the floor."""
+    """How far a group is in one partition. `done` has the first ranges above the floor, `leased` those on lease.
+
+    `redriven` has what was sent back of the dead letters in the partition of the same number, in their offsets.
+    """
 
     partition: int
     floor: int
@@ -45,6 +49,8 @@ class GroupPartition(Struct, frozen=True):
     blocked: int
     retried: int
     done: list[tuple[int, int]]
+    leased: list[tuple[int, int]]
+    redriven: list[tuple[int, int]]
 
 
 class AckDelay(Struct, frozen=True):
@@ -493,13 +499,8 @@ class Groups:
         for number, partition in enumerate(topic.partitions):
             cursor = group.cursors.get(number)
             hand = crew.hands.get(number) if crew is not None else None
-            done: list[tuple[int, int]] = []
             retried = 0
             if cursor is not None:
-                for at, piece in enumerate(cursor.done):
-                    if at == SHOWN_RANGES:
-                        break
-                    done.append(piece)
                 retried = sum(
                     high - low
                     for start, end, tried in cursor.tries
@@ -516,7 +517,9 @@ class Groups:
                     hand.delayed.total if hand is not None else 0,
                     hand.stuck.total if hand is not None else 0,
                     retried,
-                    done,
+                    list(islice(cursor.done, SHOWN_RANGES)) if cursor is not None else [],
+                    list(islice(hand.out, SHOWN_RANGES)) if hand is not None else [],
+                    list(islice(group.redriven.get(number, ()), SHOWN_RANGES)),
                 )
             )
         return GroupInfo(

@@ -62,8 +62,8 @@ class Route:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The segments of the path, without the version."""
-        return tuple(part for part in self.path.split("/")[1:] if part != "v1")
+        """The segments of the path, without the version; none for `/`."""
+        return tuple(part for part in self.path.split("/") if part not in ("", "v1"))
 
 
 def json(answer: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Table:
     def find(self, request: Request) -> Callable[[Request], Answer]:
         """Return what answers a request; raise Refusal, 404 or 405, when there is nothing."""
         segments = request.segments
-        if segments[:1] == ("v1",):
+        if segments[:1] == ("v1",) and len(segments) > 1:
             segments = segments[1:]
         acts, names = self._match(segments)
         if acts is None:

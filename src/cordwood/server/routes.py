@@ -15,8 +15,10 @@ from cordwood.machine.clock import Clock, SystemClock
 from cordwood.server import (
     about,
     consume,
+    dashboard,
     groups,
     lease,
+    live,
     openapi,
     page,
     produce,
@@ -70,6 +72,8 @@ ROUTES: tuple[Route, ...] = (
     *staging.ROUTES,
     *readers.ROUTES,
     *about.ROUTES,
+    *live.ROUTES,
+    *dashboard.ROUTES,
     Route("GET", "/v1/openapi.json", "This, for programs", OPEN, show_description, {200: json(dict[str, Any])}),
     Route("GET", "/docs", "This, for people", OPEN, show_page, {200: {"text/html": str}}),
 )
