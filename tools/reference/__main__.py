@@ -1,20 +1,20 @@
-"""Write docs/reference: `python -m tools.reference`, or `make reference`."""
+"""Write docs/reference and docs/decisions/index.md: `python -m tools.reference`, or `make reference`."""
 
 from pathlib import Path
 
 from tools.reference.pages import PAGES
 
-FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def main() -> None:
     """Write every page, and name those that changed."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for name, written in PAGES.items():
-        path, text = FOLDER / f"{name}.md", written()
+        path, text = DOCS / name, written()
         if not path.exists() or path.read_text() != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-            print(f"docs/reference/{name}.md")
+            print(f"docs/{name}")
 
 
 if __name__ == "__main__":

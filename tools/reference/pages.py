@@ -1,15 +1,16 @@
-"""The pages, by name, each with what writes it."""
+"""The pages, by where they are in docs/, each with what writes it."""
 
 from collections.abc import Callable
 
-from tools.reference import cli, errors, http, metrics, python, settings, spark_options
+from tools.reference import cli, decisions, errors, http, metrics, python, settings, spark_options
 
 PAGES: dict[str, Callable[[], str]] = {
-    "settings": settings.written,
-    "http": http.written,
-    "cli": cli.written,
-    "errors": errors.written,
-    "metrics": metrics.written,
-    "spark-options": spark_options.written,
-    "python": python.written,
+    "reference/settings.md": settings.written,
+    "reference/http.md": http.written,
+    "reference/cli.md": cli.written,
+    "reference/errors.md": errors.written,
+    "reference/metrics.md": metrics.written,
+    "reference/spark-options.md": spark_options.written,
+    "reference/python.md": python.written,
+    "decisions/index.md": decisions.written,
 }
