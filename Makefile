@@ -8,10 +8,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint demo serve bench drill fuzz lock clean
+.PHONY: help setup test lint demo serve bench drill fuzz docs reference lock clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(READY)  ## create .venv with the locked packages and cordwood itself
 
@@ -38,6 +38,12 @@ drill: $(READY)  ## break things on purpose and see that nothing is lost
 fuzz: $(READY)  ## try bytes that nobody meant, some ten minutes of them; FUZZ_EXAMPLES says how many for each test
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-2000} $(BIN)/python -m pytest -n 2 -q --timeout=3600 tests/fuzz $(ARGS)
 
+docs: $(READY) reference  ## build the documentation into site/
+	$(BIN)/zensical build --clean --strict $(ARGS)
+
+reference: $(READY)  ## write docs/reference again from the code
+	$(BIN)/python -m tools.reference
+
 # The stamp is written last, so a setup that was cut short is done again. --clear, so that a package
 # dropped from the lock is gone from .venv too. --no-build-isolation builds with the locked hatchling;
 # otherwise pip would fetch the newest one, unhashed.
@@ -56,9 +62,9 @@ $(READY): pyproject.toml requirements.lock
 lock:  ## write requirements.lock again from pyproject.toml
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/pip install --quiet --disable-pip-version-check uv
-	.venv-lock/bin/uv pip compile --quiet pyproject.toml --extra test --extra bench --extra spark --universal --python-version 3.11 \
+	.venv-lock/bin/uv pip compile --quiet pyproject.toml --extra test --extra bench --extra spark --extra docs --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links -o requirements.lock $(ARGS)
 
 clean:  ## remove what make and the tools made; never a data directory
-	rm -rf $(VENV) .venv-lock dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf $(VENV) .venv-lock dist site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests tools bench -type d -name __pycache__ -prune -exec rm -rf {} +

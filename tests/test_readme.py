@@ -58,9 +58,3 @@ def test_the_first_screen_has_the_two_commands() -> None:
     assert any(line.startswith("make demo") for line in first)
     assert any(line.startswith("make test") for line in first)
     assert "make test" in (ROOT / ".ci" / "run").read_text()
-
-
-def test_links_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"

@@ -10,7 +10,11 @@ from cordwood.cli.show import table
 
 @click.group()
 def group() -> None:
-    """List, show, change and move consumer groups; send dead letters back."""
+    """List, show, change and move consumer groups; send dead letters back.
+
+    \b
+    Example: cordwood group show clicks mailer
+    """
 
 
 @group.command("list")

@@ -48,6 +48,10 @@ def cli() -> None:
     """A durable message log and work queue that Spark reads and writes as a table.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 65 damaged data, 75 try later.
+
+    \b
+    Example: cordwood demo
+             cordwood serve --data ./data
     """
 
 

@@ -24,7 +24,11 @@ directory = outbox_directory("--dir")
 
 @click.group()
 def outbox() -> None:
-    """Look after events that are on this computer and not with the broker yet."""
+    """Look after events that are on this computer and not with the broker yet.
+
+    \b
+    Example: cordwood outbox list
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,11 @@ from cordwood.cli.show import bytes_text, table
 
 @click.group()
 def topic() -> None:
-    """Make, list, show, change and delete topics."""
+    """Make, list, show, change and delete topics.
+
+    \b
+    Example: cordwood topic create clicks --partitions 8
+    """
 
 
 @topic.command("create")

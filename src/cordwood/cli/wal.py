@@ -38,6 +38,9 @@ def wal() -> None:
 
     PATH is a data directory, or the `journal` directory in it; for `inspect` and `import` also a log of DriftQ,
     Danube, BlipMQ or airunner, or a directory of them.
+
+    \b
+    Example: cordwood wal verify ./data
     """
 
 

@@ -19,35 +19,10 @@ from typing import Any
 from cordwood.client.endpoint import authority, default_ca, default_token
 from cordwood.errors import Refused
 from cordwood.spark.columns import COLUMNS, DEFAULT_COLUMNS
+from cordwood.spark.known import ARCHIVE_OPTIONS, READ_OPTIONS, WRITE_OPTIONS, Option
 
 EARLIEST, LATEST = -2, -1  # as Spark writes them in JSON
 
-READ_OPTIONS = (
-    "endpoint",
-    "token",
-    "ca",
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "startingOffsets",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingOffsets",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "maxOffsetsPerTrigger",
-    "maxBytesPerTrigger",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "failOnDataLoss",
-    "includeHeaders",
-    "columns",
-    "readerId",
-    "archive",
-)
-ARCHIVE_OPTIONS = ("archive", "columns", "includeHeaders", "failOnDataLoss")
-WRITE_OPTIONS = ("endpoint", "token", "ca", "topic", "writerId")
 SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "outputmode"))  # a streaming query's, which come along
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
@@ -144,7 +119,7 @@ def archive_options(given: Mapping[str, str]) -> ArchiveOptions | None:
     known = {name.lower() for name in ARCHIVE_OPTIONS}
     for name in given:
         if name.lower() in {one.lower() for one in READ_OPTIONS} - known:
-            others = ", ".join(ARCHIVE_OPTIONS[1:])
+            others = ", ".join(name for name in ARCHIVE_OPTIONS if name != "archive")
             raise Refused(f"{name} means nothing where archives are read; beside archive there are {others}")
     found = _Given(given, READ_OPTIONS)
     path = found.text("archive")
@@ -186,7 +161,7 @@ def check_stream(options: ReadOptions) -> None:
 class _Given:
     """The options as they were given, each asked for by the name that is documented."""
 
-    def __init__(self, given: Mapping[str, str], known: tuple[str, ...]):
+    def __init__(self, given: Mapping[str, str], known: Mapping[str, Option]):
         self._values = {name.lower(): value for name, value in given.items()}
         names = {name.lower() for name in known}
         for name in self._values:
@@ -234,7 +209,7 @@ class _Given:
         return None if value is None else _per_partition(name, value, what)
 
 
-def _suggest(name: str, known: tuple[str, ...]) -> str:
+def _suggest(name: str, known: Mapping[str, Option]) -> str:
     """Return what was perhaps meant."""
     lower = {one.lower(): one for one in known}
     hint = _HINTS.get(name) or lower.get(next(iter(get_close_matches(name, lower, n=1)), ""))

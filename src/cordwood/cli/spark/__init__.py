@@ -11,7 +11,11 @@ from cordwood.cli.spark.stats import stats
 
 @click.group()
 def spark() -> None:
-    """Run Spark over topics: land them in tables, compact, check and replay their history, count what is in it."""
+    """Run Spark over topics: land them in tables, compact, check and replay their history, count what is in it.
+
+    \b
+    Example: cordwood spark land clicks lake/clicks --schema "page STRING, user STRING"
+    """
 
 
 for command in (land, compact, scrub, replay, stats):
