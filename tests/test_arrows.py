@@ -66,7 +66,9 @@ ARROWS = {
     },
     "doors": {"client", "record", "errors"},
     "demo": {"client", "errors"},
+    "bench": {"aio", "client", "errors", ""},
     "cli": {
+        "bench",
         "broker",
         "server",
         "client",

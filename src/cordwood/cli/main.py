@@ -25,6 +25,7 @@ _PLACES = {
     "wal": "wal",
     "spark": "spark",
     "demo": "demo",
+    "bench": "bench",
 }
 
 
