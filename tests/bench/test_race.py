@@ -58,3 +58,10 @@ def test_one_that_fails_is_told_and_the_others_go_on() -> None:
     )
     assert told == ["b: no more"]
     assert {name: len(laps) for name, laps in found.laps.items()} == {"a": 3, "c": 3}
+
+
+def test_one_that_did_nothing_has_failed() -> None:
+    told: list[str] = []
+    entrants = {"a": lambda: 1.0, "b": lambda: 0.0}
+    race.run("a race", "messages/s", entrants, 1, lambda: 5.0, lambda _: None, lambda name, _: told.append(name))
+    assert told == ["b"]

@@ -78,7 +78,10 @@ def run(
         for system in tuple(order):
             free = probe()
             try:
-                laps[system].append(Lap(entrants[system](), free))
+                rate = entrants[system]()
+                if not rate:
+                    raise TimeoutError("nothing was done in time")
+                laps[system].append(Lap(rate, free))
             except Exception as error:
                 if failed is None:
                     raise

@@ -18,6 +18,7 @@ from cordwood.bench.load import Clock, Load
 from cordwood.bench.peers.peer import FETCH_AHEAD
 
 QUEUE = "messages"
+LEAST_TAKEN = 1000  # or a server that is slow to begin would be measured for that alone
 SETTLE_SECONDS = 60  # for what was sent to be in the queue
 _DURABLE = 2  # delivery_mode
 
@@ -168,7 +169,7 @@ class Consumer:
         channel.basic_ack(method.delivery_tag, multiple=self._batch > 1)
         goes_on = self.clock.goes_on(self._held)
         self._held = 0
-        if not goes_on or not self._left:
+        if not self._left or (not goes_on and self.clock.count >= LEAST_TAKEN):
             channel.basic_cancel(next(iter(channel.consumer_tags)), callback=lambda _: self._end())
 
     def _end(self) -> None:
