@@ -22,7 +22,7 @@ class Served:
     """A running broker. `endpoint` is its URL, `port` is in it."""
 
     def __init__(self, directory: Path, *options: str):
-        """Start it on this directory's disk and return when it listens. Options may say another --sync than always."""
+        """Start it on this directory's disk, with --sync always and these options, and return when it listens."""
         self._log = directory / "broker.log"
         command = [sys.executable, "-m", "cordwood", "serve", "--data", str(directory / "data")]
         with open(self._log, "wb") as log:
