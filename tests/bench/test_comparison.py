@@ -63,7 +63,7 @@ def test_who_is_not_installed_is_left_out_and_named(tmp_path: Path) -> None:
         ]
 
 
-def test_settling_syncs_every_file_and_passes_over_what_is_none(
+def test_settling_syncs_files_that_were_written_since_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -74,6 +74,10 @@ def test_settling_syncs_every_file_and_passes_over_what_is_none(
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
     comparison.settle(tmp_path)
     assert synced == [5]
+    (tmp_path / "old").write_bytes(b"")
+    os.utime(tmp_path / "old", (1, 1))
+    comparison.settle(tmp_path, since=2)
+    assert synced == [5, 5]
 
 
 def _parent(pid: int) -> int:

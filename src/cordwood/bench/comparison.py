@@ -10,6 +10,7 @@ import contextlib
 import os
 import platform
 import stat
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ from cordwood.errors import Unavailable
 PROBE_BYTES = 4096
 PROBE_WRITES = 50  # some 10 ms on a disk with a cache that outlives the power
 PROBE_FILE_BYTES = 16 << 20
+CLOCK_SECONDS = 1.0  # by which the times of files may be behind
 WARM_UP_MESSAGES = 10_000  # the batch that queues are filled with
 WARM_UP_BATCH = 1000
 WARM_UP_CALLERS = 8
@@ -75,9 +77,12 @@ def compare(scratch: Path, peers: Sequence[System], effort: Effort, tell: Callab
         raw.Prepared(scratch / "raw", PROBE_FILE_BYTES) as file,
         running(scratch, every_mode([CORDWOOD, *peers]), tell) as roster,
     ):
+        settled = 0.0
 
         def probe() -> float:
-            settle(scratch)
+            nonlocal settled
+            settled, since = time.time() - CLOCK_SECONDS, settled
+            settle(scratch, since)
             return raw.write_rate(file, bytes(PROBE_BYTES), count=PROBE_WRITES)
 
         for entrant in roster.entrants:
@@ -105,16 +110,20 @@ def warm_up(peer: Peer) -> None:
     peer.consume_batches(load, WARM_UP_BATCH)
 
 
-def settle(directory: Path) -> None:
-    """Sync every file below this directory; servers may remove some meanwhile."""
+def settle(directory: Path, since: float = 0.0) -> None:
+    """Sync every file below this directory that was written since; servers may remove some meanwhile.
+
+    Not all of them, as there are thousands, and a disk flushes for each.
+    """
     for folder, _, names in os.walk(directory):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                _sync(os.path.join(folder, name))
+                _sync(os.path.join(folder, name), since)
 
 
-def _sync(path: str) -> None:
-    if not stat.S_ISREG(os.lstat(path).st_mode):  # sockets
+def _sync(path: str, since: float) -> None:
+    status = os.lstat(path)
+    if not stat.S_ISREG(status.st_mode) or status.st_mtime < since:  # a socket, or settled before
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
