@@ -11,10 +11,11 @@ import click
 from rich.console import Console
 
 from bench import broker, journal, outbox, spark, tier
-from bench.ours import Ours
-from bench.race import Race, System
 from bench.report import save_json, save_plot, save_race_plot, show_races, show_table
-from bench.result import Result
+from cordwood.bench.ours import Ours
+from cordwood.bench.peers.roster import Entrant
+from cordwood.bench.race import Race
+from cordwood.bench.result import Result
 
 BENCHES = {
     "broker": (broker.measure, broker.Effort(), broker.QUICK),
@@ -41,7 +42,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 def main(names: tuple[str, ...], quick: bool, json_file: Path | None, directory: Path) -> None:
     """Measure Cordwood beside what this machine can do. Without NAMES, run every bench."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is stopped
-    found: list[Result | Race | System] = []
+    found: list[Result | Race | Entrant] = []
     for name in names or sorted(BENCHES):
         measure, whole, small = BENCHES[name]
         with tempfile.TemporaryDirectory(prefix="bench-scratch-", dir=directory) as scratch:
@@ -49,13 +50,13 @@ def main(names: tuple[str, ...], quick: bool, json_file: Path | None, directory:
         _show(name, f"{name}{', a quick run' if quick else ''}", here)
         found += here
     if json_file is not None:
-        save_json(_only(Result, found), _only(Race, found), _only(System, found), json_file)
+        save_json(_only(Result, found), _only(Race, found), _only(Entrant, found), json_file)
 
 
-def _show(name: str, title: str, found: Sequence[Result | Race | System]) -> None:
+def _show(name: str, title: str, found: Sequence[Result | Race | Entrant]) -> None:
     """Print the tables of one bench and draw its plots."""
     console = Console(width=None if sys.stdout.isatty() else 118)
-    results, races, systems = _only(Result, found), _only(Race, found), _only(System, found)
+    results, races, systems = _only(Result, found), _only(Race, found), _only(Entrant, found)
     if races:
         show_races(races, systems, console)
     if any(Ours.name in race.laps for race in races):

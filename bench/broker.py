@@ -13,9 +13,12 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from bench import raw, singles
 from bench.callers import Thread
-from bench.contest import (
+from bench.growth import measure_disorder, measure_partitions
+from bench.idle import measure_idle
+from bench.still import open_still
+from cordwood.bench import raw, singles
+from cordwood.bench.contest import (
     BATCHES,
     CALLERS,
     LARGE,
@@ -29,20 +32,18 @@ from bench.contest import (
     make_loads,
     races,
 )
-from bench.growth import measure_disorder, measure_partitions
-from bench.idle import measure_idle
-from bench.load import Clock, Load
-from bench.ours import TOPIC, Ours
-from bench.peers.peer import Missing, Peer
-from bench.peers.redis_streams import RedisStreams
-from bench.peers.roster import running
-from bench.race import Race, System
-from bench.result import Bar, Result, at_least, at_most, compared
-from bench.still import open_still
+from cordwood.bench.load import Clock, Load
+from cordwood.bench.modes import CORDWOOD
+from cordwood.bench.ours import TOPIC, Ours
+from cordwood.bench.peers.peer import Missing, Peer
+from cordwood.bench.peers.roster import Entrant, running, safe_only
+from cordwood.bench.race import Race
+from cordwood.bench.result import Bar, Result, at_least, at_most, compared
 
 Tell = Callable[[str], None]
 
 MB = 1_000_000
+REDIS = "Redis Streams"
 MIB = 1 << 20
 PROBE_BYTES = 4096
 PROBE_WRITES = 50  # some 10 ms on a disk with a cache that outlives the power
@@ -75,7 +76,7 @@ class Effort:
 QUICK = Effort(rounds=1, seconds=0.25, writes=200, open_messages=100_000, idle_seconds=2.0)
 
 
-def measure(scratch: Path, effort: Effort, tell: Tell) -> Iterator[Result | Race | System]:
+def measure(scratch: Path, effort: Effort, tell: Tell) -> Iterator[Result | Race | Entrant]:
     """Yield who takes part, every race, and every figure that has a bar."""
     loads = make_loads(effort.seconds)
     with raw.Prepared(scratch / "raw", 64 * MIB) as file, ExitStack() as stack:
@@ -84,16 +85,16 @@ def measure(scratch: Path, effort: Effort, tell: Tell) -> Iterator[Result | Race
             return raw.write_rate(file, bytes(PROBE_BYTES), count=PROBE_WRITES)
 
         ours, left_out = _start(stack, scratch, tell)
-        roster = stack.enter_context(running(scratch, tell))
-        systems: list[Peer] = [*([ours] if ours else []), *roster.peers]
-        yield from (System(one.name, one.version, one.setting) for one in systems)
-        yield from (System(name, left_out=why) for name, why in {**left_out, **roster.left_out}.items())
+        roster = stack.enter_context(running(scratch, safe_only(), tell))
+        systems: dict[str, Peer] = {**({ours.name: ours} if ours else {}), **roster.peers}
+        yield Entrant(Ours.name, Ours.name, CORDWOOD[0], ours.version if ours else "", left_out)
+        yield from roster.entrants
         for race in races(systems, loads, effort.rounds, probe, tell):
             yield race
             if ours and roster.peers and race.name != SINGLES:
                 yield race.against_best(ours.name, BARS.get(race.name))
-            if ours and race.name == SINGLES:
-                yield from _beside_redis(ours, race, roster.peers, loads.small, effort)
+            if ours and race.name == SINGLES and REDIS in race.laps:
+                yield from _beside_redis(ours, race, roster.peers[REDIS], loads.small, effort)
         if ours:
             yield from waited(ours, loads.small, effort, tell)
             yield from beside_the_journal(ours, scratch, loads, effort, tell)
@@ -106,7 +107,7 @@ def measure(scratch: Path, effort: Effort, tell: Tell) -> Iterator[Result | Race
         yield from measure_idle(scratch, effort.idle_seconds)
 
 
-def _start(stack: ExitStack, scratch: Path, tell: Tell) -> tuple[Ours | None, dict[str, str]]:
+def _start(stack: ExitStack, scratch: Path, tell: Tell) -> tuple[Ours | None, str]:
     ours = Ours()
     directory = scratch / "cordwood"
     directory.mkdir()
@@ -116,18 +117,17 @@ def _start(stack: ExitStack, scratch: Path, tell: Tell) -> tuple[Ours | None, di
         tell(f"starting {ours.name}")
         ours.start(directory)
     except Missing as missing:
-        return None, {ours.name: str(missing)}
-    return ours, {}
+        return None, str(missing)
+    return ours, ""
 
 
-def _beside_redis(ours: Ours, race: Race, peers: list[Peer], load: Load, effort: Effort) -> Iterator[Result]:
+def _beside_redis(ours: Ours, race: Race, redis: Peer, load: Load, effort: Effort) -> Iterator[Result]:
     """Yield the rate of callers who wait for one message each, beside Redis's with its Python client.
 
     Bare sockets on both sides are shown, too: there the servers are compared, not what their users have.
     """
-    if RedisStreams.name not in race.laps:
-        return
-    redis = next(peer for peer in peers if peer.name == RedisStreams.name)
+    from cordwood.bench.peers.redis_streams import RedisStreams  # needs its client
+
     assert isinstance(redis, RedisStreams)
     yield race.against(ours.name, redis.name, None, "a POST for each message; bare sockets on both sides")
     for name, action, bar in (

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from cordwood.errors import Preparing, Unavailable
 from cordwood.journal.committer import Committer
@@ -134,14 +134,3 @@ class Tasks:
         for future in [*(future for _, future in self._waiting), *self._wanting_room]:
             if not future.done():
                 future.set_exception(error)
-
-
-@contextlib.contextmanager
-def event_loop() -> Iterator[asyncio.Runner]:
-    """Give a loop as a broker would run it: uvloop where it is installed."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        from asyncio import new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        yield runner

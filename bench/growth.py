@@ -16,11 +16,11 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from bench.load import Load, make_messages
-from bench.ours import TOPIC, Ours
-from bench.peers.peer import FILL_BATCH
-from bench.result import Result, alone, at_least, at_most, compared
-from bench.tables import tables
+from cordwood.bench.load import Load, make_messages
+from cordwood.bench.ours import TOPIC, Ours
+from cordwood.bench.peers.peer import FILL_BATCH
+from cordwood.bench.result import Result, alone, at_least, at_most, compared
+from cordwood.bench.tables import tables
 
 Tell = Callable[[str], None]
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.broker_process import Service
-from bench.result import Result, alone, at_most
+from cordwood.bench.result import Result, alone, at_most
+from cordwood.bench.served import Served
 
 SETTLE_SECONDS = 2.0
 MB = 1_000_000
@@ -16,7 +16,7 @@ def measure_idle(scratch: Path, seconds: float) -> Iterator[Result]:
     """Yield the memory of a broker that has just started, and the share of a processor it uses."""
     directory = scratch / "idle"
     directory.mkdir()
-    with Service(directory) as service:
+    with Served(directory) as service:
         time.sleep(SETTLE_SECONDS)
         before = service.cpu_seconds
         time.sleep(seconds)

@@ -13,11 +13,12 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from bench import raw
-from bench.callers import Tasks, Thread, event_loop
+from bench.callers import Tasks, Thread
 from bench.opening import Opened, copy_of, fill, opened, segments
-from bench.result import Result, alone, at_least, at_most, compared
 from bench.still import open_still
+from cordwood.bench import raw
+from cordwood.bench.loop import event_loop
+from cordwood.bench.result import Result, alone, at_least, at_most, compared
 from cordwood.journal.committer import Committer
 from cordwood.journal.frame import HEADER_BYTES, pack
 from cordwood.journal.journal import Journal

@@ -22,11 +22,11 @@ from time import perf_counter
 
 import pyarrow as pa
 
-from bench import raw
-from bench.broker_process import Service
-from bench.ours import IN_FLIGHT
-from bench.result import Result, alone, at_least, at_most, compared
 from cordwood import Outbox, Producer
+from cordwood.bench import raw
+from cordwood.bench.ours import IN_FLIGHT
+from cordwood.bench.result import Result, alone, at_least, at_most, compared
+from cordwood.bench.served import Served
 from cordwood.record import TIME
 
 Tell = Callable[[str], None]
@@ -137,7 +137,7 @@ def _drain_once(directory: Path, effort: Effort, *, one_by_one: bool) -> tuple[f
     endpoint = f"http://127.0.0.1:{port}"
     boxes = [Outbox(directory / "many", "exec-1", TOPIC, endpoint)]
     boxes[0].append_many(VALUE for _ in range(effort.events))
-    with Service(directory, "--port", str(port), "--tier", "none") as service:
+    with Served(directory, "--port", str(port), "--tier", "none") as service:
         service.create_topic(TOPIC)
         rates = [_drained(boxes[0])]
         few = None
@@ -148,11 +148,11 @@ def _drain_once(directory: Path, effort: Effort, *, one_by_one: bool) -> tuple[f
             _threads(box, effort.small_events // THREADS * THREADS)
             boxes.append(box)
     if one_by_one:
-        with Service(directory, "--port", str(port), "--tier", "none"):
+        with Served(directory, "--port", str(port), "--tier", "none"):
             few = _drained(boxes[-1])
             for box in boxes:
                 box.stop()
-    with Service(directory, "--tier", "none") as service:
+    with Served(directory, "--tier", "none") as service:
         tables = _tables(service, effort.events)
     for box in boxes:
         box.stop(0)
@@ -169,7 +169,7 @@ def _drained(outbox: Outbox) -> float:
     return (outbox.sent - first) / (perf_counter() - began)
 
 
-def _tables(service: Service, count: int) -> float:
+def _tables(service: Served, count: int) -> float:
     values = pa.array([VALUE] * BATCH, pa.binary())
     keys = pa.array([b"exec-1"] * BATCH, pa.binary())
     times = pa.array(range(BATCH), pa.int64()).cast(TIME)

@@ -11,8 +11,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench.race import Race, System
-from bench.result import Bar, Result
+from cordwood.bench.peers.roster import Entrant
+from cordwood.bench.race import Race
+from cordwood.bench.result import Bar, Result
 
 MOST_TIMES = 64  # longer bars say no more; a figure of 0 where little is wanted would be without end
 
@@ -46,26 +47,30 @@ def show_table(results: Sequence[Result], console: Console) -> None:
     console.print(f"\nMissed: {'; '.join(missed)}." if missed else "\nEvery bar is met.", highlight=False)
 
 
-def show_races(races: Sequence[Race], systems: Sequence[System], console: Console) -> None:
+def show_races(races: Sequence[Race], systems: Sequence[Entrant], console: Console) -> None:
     """Print a line for each race and a column for each system, then who they are and who is left out."""
     present = [system for system in systems if not system.left_out]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
-    for heading in [*(system.name for system in present), "synced writes/s"]:
+    for heading in [*(system.label for system in present), "synced writes/s"]:
         table.add_column(heading, justify="right")
     for race in races:
         best = max(race.laps, key=race.rate)
         rates = [
-            f"[bold]{_number(race.rate(system.name))}[/]" if system.name == best else _number(race.rate(system.name))
+            f"[bold]{_number(race.rate(system.label))}[/]"
+            if system.label == best
+            else _number(race.rate(system.label))
             for system in present
         ]
         table.add_row(race.name, *rates, _number(race.probe))
     console.print(table)
     for system in present:
-        console.print(f"[dim]{system.name} {system.version}: {system.setting}.[/]", soft_wrap=True, highlight=False)
+        console.print(
+            f"[dim]{system.label} {system.version}: {system.mode.setting}.[/]", soft_wrap=True, highlight=False
+        )
     for system in systems:
         if system.left_out:
-            console.print(f"{system.name}: left out: {system.left_out}.", soft_wrap=True, highlight=False)
+            console.print(f"{system.label}: left out: {system.left_out}.", soft_wrap=True, highlight=False)
     console.print("Messages a second; synced writes are those of the bare disk, just before.\n", highlight=False)
     usual = median(race.probe for race in races)
     slow = [race.name for race in races if race.slowest_probe < usual / 2]
@@ -73,7 +78,7 @@ def show_races(races: Sequence[Race], systems: Sequence[System], console: Consol
         console.print(f"Others used the disk, so run again: {'; '.join(slow)}.\n", highlight=False)
 
 
-def save_json(results: Sequence[Result], races: Sequence[Race], systems: Sequence[System], path: Path) -> None:
+def save_json(results: Sequence[Result], races: Sequence[Race], systems: Sequence[Entrant], path: Path) -> None:
     """Write the results, with their bars and whether these are met, and every lap of every race."""
     found = {
         "results": [{**asdict(result), "met": result.met} for result in results],

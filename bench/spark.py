@@ -17,10 +17,10 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from bench.broker_process import Service
-from bench.result import Result, at_least, at_most, compared
 from bench.tier import ROWS, TABLES, make_events
 from cordwood import Client, Producer
+from cordwood.bench.result import Result, at_least, at_most, compared
+from cordwood.bench.served import Served
 
 Tell = Callable[[str], None]
 Action = Callable[[Any], Any]
@@ -66,7 +66,7 @@ def measure(scratch: Path, effort: Effort, tell: Tell) -> Iterator[Result]:
         events = make_events(TABLES)
         size = sum(table["value"].nbytes for table in events) / (len(events) * ROWS)
         rows = int(effort.history_bytes / size) // ROWS * ROWS
-        with Service(scratch, *SHIPS) as service:
+        with Served(scratch, *SHIPS) as service:
             service.create_topic(TOPIC, PARTITIONS)
             _send(service.endpoint, TOPIC, events, rows)
             _wait_until_tiered(service.endpoint)
@@ -76,7 +76,7 @@ def measure(scratch: Path, effort: Effort, tell: Tell) -> Iterator[Result]:
             yield from bench.scan()
             yield from bench.stream()
             yield from bench.land()
-        with Service(scratch, *KEEPS) as service:
+        with Served(scratch, *KEEPS) as service:
             bench = Bench(spark, service.endpoint, scratch, rows, effort, tell)
             yield from bench.hot(events, int(effort.hot_bytes / size) // ROWS * ROWS)
             yield from bench.small_triggers(events)

@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from bench.broker_process import Service
-from bench.ours import IN_FLIGHT
-from bench.result import Result, alone, at_least, at_most, compared
 from cordwood import Client, Producer
+from cordwood.bench.ours import IN_FLIGHT
+from cordwood.bench.result import Result, alone, at_least, at_most, compared
+from cordwood.bench.served import Served
 from cordwood.broker import ops, snapshot
 from cordwood.broker.shipping import stored
 from cordwood.broker.state import State
@@ -96,13 +96,13 @@ def make_events(count: int) -> list[pa.Table]:
 def _produce(scratch: Path, events: list[pa.Table], effort: Effort, tell: Tell) -> Iterator[Result]:
     size = sum(table["value"].nbytes for table in events) / len(events) / ROWS
     directory = _folder(scratch, "without")
-    with Service(directory, "--tier", "none") as service:
+    with Served(directory, "--tier", "none") as service:
         service.create_topic(TOPIC)
         without, _ = _send(service, events, effort.without_s)
     shutil.rmtree(directory)
     tell(f"without a tier {without:,.0f}/s, {without * size / MB:.0f} MB/s of JSON")
     directory = _folder(scratch, "with")
-    service = Service(directory)
+    service = Served(directory)
     try:
         service.create_topic(TOPIC)
         with_tier, sent = _send(service, events, effort.peak_s)
@@ -132,7 +132,7 @@ def _produce(scratch: Path, events: list[pa.Table], effort: Effort, tell: Tell) 
         shutil.rmtree(directory)
 
 
-def _send(service: Service, events: list[pa.Table], seconds: float, rate: float = 0.0) -> tuple[float, int]:
+def _send(service: Served, events: list[pa.Table], seconds: float, rate: float = 0.0) -> tuple[float, int]:
     """Send tables round and round, at a rate if one is given; return messages a second, and how many there were."""
     count = 0
     waiting: deque = deque()
@@ -153,7 +153,7 @@ def _send(service: Service, events: list[pa.Table], seconds: float, rate: float 
         return count / (perf_counter() - began), count
 
 
-def _sustained(service: Service, events: list[pa.Table], rate: float, seconds: float, tell: Tell) -> Iterator[Result]:
+def _sustained(service: Served, events: list[pa.Table], rate: float, seconds: float, tell: Tell) -> Iterator[Result]:
     """Yield the journal's size while messages come as fast as they are shipped."""
     sizes = []
     step = seconds / 10
@@ -173,7 +173,7 @@ def _sustained(service: Service, events: list[pa.Table], rate: float, seconds: f
     )
 
 
-def _at_rest(service: Service, size: float) -> Iterator[Result]:
+def _at_rest(service: Served, size: float) -> Iterator[Result]:
     found = json.loads(service.ask("GET", f"/v1/topics/{TOPIC}"))["partitions"][0]
     messages = found["tiered_offset"]
     yield alone(
@@ -185,7 +185,7 @@ def _at_rest(service: Service, size: float) -> Iterator[Result]:
     )
 
 
-def _read(service: Service, directory: Path, effort: Effort, tell: Tell) -> Iterator[Result]:
+def _read(service: Served, directory: Path, effort: Effort, tell: Tell) -> Iterator[Result]:
     """Yield how fast the newest objects are read through the broker, beside pyarrow alone."""
     spans = json.loads(service.ask("GET", f"/v1/spans?topic={TOPIC}"))["spans"]
     objects = [span for span in spans if span["source"] == "object"][-16:]
@@ -221,7 +221,7 @@ def _open(scratch: Path, count: int, tell: Tell) -> Iterator[Result]:
     make_store(directory / "data" / "tier", count)
     for name in ("on an empty disk", "with its journal"):
         began = perf_counter()
-        with Service(directory) as service:
+        with Served(directory) as service:
             seconds = perf_counter() - began
             found = json.loads(service.ask("GET", "/v1/topics/many"))["partitions"][0]
             assert (found["objects"], found["tiered_offset"]) == (count, count), "every object is known"
@@ -247,7 +247,7 @@ def make_store(path: Path, count: int) -> None:
     states.identity(objects, "bench")
 
 
-def _gauge(service: Service, name: str) -> float:
+def _gauge(service: Served, name: str) -> float:
     """Return a metric, summed over its labels."""
     lines = service.ask("GET", "/metrics").decode().splitlines()
     found = [line.rsplit(" ", 1)[1] for line in lines if line.startswith((f"{name} ", f"{name}{{"))]

@@ -68,8 +68,10 @@ ARROWS = {
     },
     "doors": {"client", "record", "errors"},
     "demo": {"client", "errors"},
+    "bench": {"aio", "client", "errors", ""},
     "cli": {
         "auth",
+        "bench",
         "broker",
         "server",
         "client",

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.load import Load, make_messages
-from bench.peers.peer import Missing
-from bench.peers.server import package, program
-from bench.peers.sqlite import Sqlite
+from cordwood.bench.load import Load, make_messages
+from cordwood.bench.peers.peer import Missing
+from cordwood.bench.peers.server import package, program
+from cordwood.bench.peers.sqlite import Sqlite
 
 LOAD = Load(make_messages(100, 10_000), seconds=0.01)
 

@@ -1,8 +1,8 @@
 """Races: who does what in which round, and what is made of it."""
 
-from bench import race
-from bench.race import Lap, Race
-from bench.result import at_least
+from cordwood.bench import race
+from cordwood.bench.race import Lap, Race
+from cordwood.bench.result import at_least
 
 
 def test_every_round_begins_with_another_system() -> None:
@@ -39,3 +39,29 @@ def test_the_best_peer_is_the_one_with_the_best_median() -> None:
 
 def _laps(*rates: float) -> list[Lap]:
     return [Lap(rate, 1.0) for rate in rates]
+
+
+def test_one_that_fails_is_told_and_the_others_go_on() -> None:
+    told: list[str] = []
+
+    def fails() -> float:
+        raise RuntimeError("no more")
+
+    found = race.run(
+        "a race",
+        "messages/s",
+        {"a": lambda: 1.0, "b": fails, "c": lambda: 2.0},
+        3,
+        lambda: 5.0,
+        lambda _: None,
+        lambda name, error: told.append(f"{name}: {error}"),
+    )
+    assert told == ["b: no more"]
+    assert {name: len(laps) for name, laps in found.laps.items()} == {"a": 3, "c": 3}
+
+
+def test_one_that_did_nothing_has_failed() -> None:
+    told: list[str] = []
+    entrants = {"a": lambda: 1.0, "b": lambda: 0.0}
+    race.run("a race", "messages/s", entrants, 1, lambda: 5.0, lambda _: None, lambda name, _: told.append(name))
+    assert told == ["b"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.singles import Refused, http_reply, resp_reply
+from cordwood.bench.singles import Refused, http_reply, resp_reply
 
 HTTP = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 5\r\n\r\nhello"
 RESP = b"$15\r\n1700000000000-0\r\n"

@@ -5,8 +5,8 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from bench.load import Load, make_messages
-from bench.tables import check_read, tables
+from cordwood.bench.load import Load, make_messages
+from cordwood.bench.tables import check_read, tables
 
 SENT = tables(Load(make_messages(100, 300), seconds=1), 100)
 

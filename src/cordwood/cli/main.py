@@ -26,6 +26,7 @@ _PLACES = {
     "spark": "spark",
     "token": "token",
     "demo": "demo",
+    "bench": "bench",
 }
 
 

@@ -1,8 +1,8 @@
 """NATS JetStream: a stream in files, publish with acks out of order, a pull consumer, with nats-py.
 
-`sync_interval: always` syncs before each ack, message by message: a batch is only a place to wait for acks, and one
-that the clock cuts short counts as far as it came. Servers before 2.10 do not know the setting; one that cannot be
-made safe is left out, because it would be measured for something else.
+Made safe, `sync_interval: always` syncs before each ack, message by message: a batch is only a place to wait for
+acks, and one that the clock cuts short counts as far as it came. Servers before 2.10 do not know the setting; there
+the safe mode is left out, because something else would be measured.
 """
 
 import asyncio
@@ -13,47 +13,44 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.callers import event_loop
-from bench.load import Clock, Load, Message
-from bench.peers.peer import FETCH_AHEAD, LOOP_FLUSH, Missing
-from bench.peers.server import Server, free_port, package, program
+import nats
+from nats.js import JetStreamContext
+from nats.js.api import AckPolicy, ConsumerConfig, StorageType, StreamConfig
+from nats.js.errors import NotFoundError
 
-try:
-    import nats
-    from nats.aio.client import Client
-    from nats.js import JetStreamContext
-    from nats.js.api import AckPolicy, ConsumerConfig, StorageType, StreamConfig
-    from nats.js.errors import NotFoundError
-except ImportError:
-    nats = None  # start says so
+from cordwood.bench.load import Clock, Load, Message
+from cordwood.bench.loop import event_loop
+from cordwood.bench.modes import NATS, Mode
+from cordwood.bench.peers.peer import FETCH_AHEAD, LOOP_FLUSH, Missing
+from cordwood.bench.peers.server import Server, free_port, program
 
 _STREAM, _SUBJECTS = "messages", "messages.>"
 _CONFIGURATION = """
 host: 127.0.0.1
 port: %d
-jetstream { store_dir: "%s", sync_interval: always }
+jetstream { store_dir: "%s"%s }
 """
+_SYNC = {"safe": ", sync_interval: always", "default": ""}  # by mode
 
 
 class NatsJetStream:
     name = "NATS JetStream"
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Mode = NATS[0]) -> None:
+        self.mode = mode
         self._server: Server | None = None
 
     def start(self, directory: Path) -> None:
-        package("nats")
         command, self._port = program("nats-server"), free_port()
         configuration = directory / "nats.conf"
-        configuration.write_text(_CONFIGURATION % (self._port, directory))
+        configuration.write_text(_CONFIGURATION % (self._port, directory, _SYNC[self.mode.name]))
         words = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.split()
         number = words[-1].removeprefix("v")
         checked = subprocess.run([command, "-c", str(configuration), "-t"], capture_output=True, text=True)
-        if checked.returncode:
+        if checked.returncode and _SYNC[self.mode.name]:
             raise Missing(f"nats-server {number} has no sync_interval: always; 2.10 and later have")
         self._server = Server([command, "-c", str(configuration)], directory, port=self._port)
         self.version = f"{number}, nats-py {version('nats-py')}"
-        self.setting = "file storage, sync_interval: always; publish_async, acks awaited a batch at a time"
 
     def stop(self) -> None:
         if self._server:
@@ -74,11 +71,11 @@ class NatsJetStream:
     def consume_each(self, load: Load) -> float:
         return self._run(lambda stream: _consume(stream, load, FETCH_AHEAD, whole=False))
 
-    def _run(self, action: Callable[["JetStreamContext"], Awaitable[float]]) -> float:
+    def _run(self, action: Callable[[JetStreamContext], Awaitable[float]]) -> float:
         """Do something with an empty stream, which is deleted in the end."""
 
         async def run() -> float:
-            client: Client = await nats.connect(f"nats://127.0.0.1:{self._port}")
+            client = await nats.connect(f"nats://127.0.0.1:{self._port}")
             stream = client.jetstream(publish_async_max_pending=FETCH_AHEAD, timeout=30)
             with contextlib.suppress(NotFoundError):
                 await stream.delete_stream(_STREAM)
@@ -92,7 +89,7 @@ class NatsJetStream:
             return runner.run(run())
 
 
-async def _produce(stream: "JetStreamContext", load: Load, batch: int) -> float:
+async def _produce(stream: JetStreamContext, load: Load, batch: int) -> float:
     clock = Clock(load)
     for messages in load.batches(batch):
         if not clock.goes_on(await _publish(stream, messages, clock)):
@@ -102,7 +99,7 @@ async def _produce(stream: "JetStreamContext", load: Load, batch: int) -> float:
     return rate
 
 
-async def _publish(stream: "JetStreamContext", messages: Sequence[Message], clock: Clock) -> int:
+async def _publish(stream: JetStreamContext, messages: Sequence[Message], clock: Clock) -> int:
     """Return how many of these were published and acknowledged before time was up."""
     acks = []
     for value, key in messages:
@@ -115,7 +112,7 @@ async def _publish(stream: "JetStreamContext", messages: Sequence[Message], cloc
     return len(acks)
 
 
-async def _singles(stream: "JetStreamContext", load: Load, callers: int) -> float:
+async def _singles(stream: JetStreamContext, load: Load, callers: int) -> float:
     clock = Clock(load)
 
     async def call(mine: Sequence[Message]) -> None:
@@ -128,7 +125,7 @@ async def _singles(stream: "JetStreamContext", load: Load, callers: int) -> floa
     return clock.rate()
 
 
-async def _consume(stream: "JetStreamContext", load: Load, batch: int, *, whole: bool) -> float:
+async def _consume(stream: JetStreamContext, load: Load, batch: int, *, whole: bool) -> float:
     """Take and acknowledge: the last of each batch for all of them, or every message."""
     filling = Clock(load)
     for messages in load.batches(FETCH_AHEAD):

@@ -11,17 +11,15 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import singles
-from bench.callers import event_loop
-from bench.load import Clock, Load
-from bench.peers.peer import FETCH_AHEAD, FILL_BATCH, LOOP_FLUSH
-from bench.peers.server import Server, free_port, package, program
+import redis
+import redis.asyncio
 
-try:
-    import redis
-    import redis.asyncio
-except ImportError:
-    redis = None  # start says so
+from cordwood.bench import singles
+from cordwood.bench.load import Clock, Load
+from cordwood.bench.loop import event_loop
+from cordwood.bench.modes import REDIS, Mode
+from cordwood.bench.peers.peer import FETCH_AHEAD, FILL_BATCH, LOOP_FLUSH
+from cordwood.bench.peers.server import Server, free_port, program
 
 _STREAM, _GROUP, _OWNER = "messages", "group", "owner"
 _ADD_ALL = """
@@ -29,33 +27,34 @@ for place = 1, #ARGV, 2 do
   redis.call('XADD', KEYS[1], '*', 'v', ARGV[place], 'k', ARGV[place + 1])
 end
 """
+_NO_REWRITE = {"save": "", "auto-aof-rewrite-percentage": "0"}  # a rewrite in a measurement would be unfair
+_KEEPING = {  # by mode
+    "safe": {"appendonly": "yes", "appendfsync": "always", **_NO_REWRITE},
+    "default": {},
+    "everysec": {"appendonly": "yes", "appendfsync": "everysec", **_NO_REWRITE},
+}
 
 
 class RedisStreams:
     name = "Redis Streams"
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Mode = REDIS[0]) -> None:
+        self.mode = mode
         self._server: Server | None = None
 
     def start(self, directory: Path) -> None:
-        package("redis")
-        package("hiredis")
         command, self._port = program("redis-server"), free_port()
         options = {
             "bind": "127.0.0.1",
             "port": str(self._port),
             "dir": str(directory),
-            "appendonly": "yes",
-            "appendfsync": "always",
-            "save": "",
-            "auto-aof-rewrite-percentage": "0",  # a rewrite in a measurement would be unfair
+            **_KEEPING[self.mode.name],
         }
         flags = itertools.chain.from_iterable((f"--{name}", value) for name, value in options.items())
         self._server = Server([command, *flags], directory, port=self._port)
         words = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.split()
         number = next(word for word in words if word.startswith("v=")).removeprefix("v=")
         self.version = f"{number}, redis-py {redis.__version__} with hiredis"
-        self.setting = "appendonly yes, appendfsync always; a script that XADDs a batch; loops in MULTI"
 
     def stop(self) -> None:
         if self._server:
@@ -132,7 +131,8 @@ class RedisStreams:
                     pipeline.xack(_STREAM, _GROUP, *numbers)
                 pipeline.xreadgroup(_GROUP, _OWNER, {_STREAM: ">"}, count=batch)
                 *_, found = pipeline.execute()
-                if not clock.goes_on(len(numbers)) or not found:
+                goes_on = clock.goes_on(len(numbers))
+                if not found or (clock.count and not goes_on):  # one batch at least
                     return clock.rate()
                 numbers = [number for number, _message in found[0][1]]
 
@@ -146,7 +146,8 @@ class RedisStreams:
             while True:
                 pipeline.xreadgroup(_GROUP, _OWNER, {_STREAM: ">"}, count=FETCH_AHEAD)
                 *_, found = pipeline.execute()
-                if not clock.goes_on(count) or not found:
+                goes_on = clock.goes_on(count)
+                if not found or (clock.count and not goes_on):  # one fetch at least
                     return clock.rate()
                 for number, _message in found[0][1]:
                     pipeline.xack(_STREAM, _GROUP, number)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.peers.peer import Missing
+from cordwood.bench.peers.peer import Missing
 
 START_SECONDS = 60
 STOP_SECONDS = 15
@@ -36,7 +36,7 @@ def free_port() -> int:
     """Return a loopback port that nobody listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
 class Server:

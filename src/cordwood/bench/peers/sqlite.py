@@ -1,7 +1,8 @@
 """SQLite, in this process: a table, a transaction a batch.
 
 Write-ahead logging is faster here than a rollback journal, and pages of 16 KiB than smaller ones. With
-`synchronous=FULL` each commit is one fsync of the write-ahead log.
+`synchronous=FULL` each commit is one fsync of the write-ahead log, with NORMAL only a checkpoint syncs. The
+default is a rollback journal: several fsyncs a commit.
 """
 
 import itertools
@@ -11,26 +12,39 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.load import Clock, Load, Message
-from bench.peers.peer import FETCH_AHEAD, FILL_BATCH, LOOP_FLUSH
+from cordwood.bench.load import Clock, Load, Message
+from cordwood.bench.modes import SQLITE, Mode
+from cordwood.bench.peers.peer import FETCH_AHEAD, FILL_BATCH, LOOP_FLUSH
 
 _INSERT = "INSERT INTO message (value, key) VALUES (?, ?)"
 _OLDEST = "SELECT id, key, value FROM message ORDER BY id LIMIT ?"
 
 
+_PRAGMAS = {  # by mode
+    "safe": ("page_size=16384", "journal_mode=WAL", "synchronous=FULL"),
+    "default": ("page_size=4096", "journal_mode=DELETE", "synchronous=FULL"),
+    "NORMAL": ("page_size=16384", "journal_mode=WAL", "synchronous=NORMAL"),
+}
+
+
 class Sqlite:
     name = "SQLite"
+
+    def __init__(self, mode: Mode = SQLITE[0]) -> None:
+        self.mode = mode
 
     def start(self, directory: Path) -> None:
         self._directory = directory / "queue"
         self.version = sqlite3.sqlite_version
-        self.setting = "journal_mode=WAL, synchronous=FULL, page_size=16384; executemany in one transaction"
 
     def stop(self) -> None:
         pass
 
+    def _queue(self) -> "_Queue":
+        return _Queue(self._directory, _PRAGMAS[self.mode.name])
+
     def produce_batches(self, load: Load, batch: int) -> float:
-        with _Queue(self._directory) as queue:
+        with self._queue() as queue:
             clock = Clock(load)
             for messages in load.batches(batch):
                 queue.add(messages)
@@ -41,7 +55,7 @@ class Sqlite:
             return rate
 
     def produce_loop(self, load: Load) -> float:
-        with _Queue(self._directory) as queue:
+        with self._queue() as queue:
             execute = queue.database.execute
             clock = Clock(load)
             for messages in load.batches(LOOP_FLUSH):
@@ -57,7 +71,7 @@ class Sqlite:
 
     def singles(self, load: Load, callers: int) -> float:
         """A database has one writer at a time, so the callers share a connection and take turns."""
-        with _Queue(self._directory) as queue:
+        with self._queue() as queue:
             turn = threading.Lock()
             clock = Clock(load)
 
@@ -78,7 +92,7 @@ class Sqlite:
             return rate
 
     def consume_batches(self, load: Load, batch: int) -> float:
-        with _Queue(self._directory) as queue:
+        with self._queue() as queue:
             queue.fill(load)
             execute = queue.database.execute
             clock = Clock(load)
@@ -92,7 +106,7 @@ class Sqlite:
                     return clock.rate()
 
     def consume_each(self, load: Load) -> float:
-        with _Queue(self._directory) as queue:
+        with self._queue() as queue:
             queue.fill(load)
             execute = queue.database.execute
             clock = Clock(load)
@@ -109,11 +123,11 @@ class Sqlite:
 class _Queue:
     """An empty table in a new database, which is deleted in the end."""
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, pragmas: Sequence[str]):
         self._directory = directory
         directory.mkdir()
         self.database = sqlite3.connect(directory / "queue.db", isolation_level=None, check_same_thread=False)
-        for pragma in ("page_size=16384", "journal_mode=WAL", "synchronous=FULL"):
+        for pragma in pragmas:
             self.database.execute(f"PRAGMA {pragma}")
         self.database.execute("CREATE TABLE message (id INTEGER PRIMARY KEY, key BLOB, value BLOB NOT NULL)")
 

@@ -1,18 +1,20 @@
-"""A peer: a system that keeps messages, made safe, and asked to do what Cordwood does.
+"""A peer: a system that keeps messages, in one of its modes, asked to do what Cordwood does.
 
-    produce_batches     one client, a batch is durable before the next is sent; in one transaction where there are any
+    produce_batches     one client, a batch is acknowledged before the next is sent; in a transaction, if any
     produce_loop        one call of the client for each message, none waited for; a flush or commit each LOOP_FLUSH
-    singles             so many callers who each send one message and wait until it is durable
+    singles             so many callers who each send one message and wait until it is acknowledged
     consume_batches     take a batch, acknowledge it whole
     consume_each        take message by message (the client may fetch ahead), one call for each acknowledgement
 
-Each returns messages a second, begins with an empty queue, and lets its data go when it is done.
+Each returns messages a second, begins with an empty queue, and lets its data go when it is done. What acknowledged
+means is the mode's: in a safe one, that it is on the disk.
 """
 
 from pathlib import Path
 from typing import Protocol
 
-from bench.load import Load
+from cordwood.bench.load import Load
+from cordwood.bench.modes import Mode
 
 LOOP_FLUSH = 10_000  # the largest batch: the loop is not held back by its commits
 FETCH_AHEAD = 10_000  # the largest batch, for everybody
@@ -24,11 +26,11 @@ class Missing(Exception):
 
 
 class Peer(Protocol):
-    """One system, from start to stop. `version` and `setting` are known once it is started."""
+    """One system in one mode, from start to stop. `version` is known once it is started."""
 
     name: str
+    mode: Mode
     version: str
-    setting: str
 
     def start(self, directory: Path) -> None:
         """Run on this directory's disk, on a free loopback port. Missing if something it needs is not installed."""

@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.peers.peer import Missing
+from cordwood.bench.peers.peer import Missing
 
 START_SECONDS = 30
 STOP_SECONDS = 30
+IDLE_SECONDS = 10  # of a connection that is kept; a broker keeps it longer
 
 
-class Service:
+class Served:
     """A running broker. `endpoint` is its URL, `port` is in it."""
 
     def __init__(self, directory: Path, *options: str):
-        """Start it on this directory's disk, every message synced, and return when it listens."""
+        """Start it on this directory's disk, with --sync always and these options, and return when it listens."""
         self._log = directory / "broker.log"
         command = [sys.executable, "-m", "cordwood", "serve", "--data", str(directory / "data")]
         with open(self._log, "wb") as log:
@@ -38,11 +39,15 @@ class Service:
             self.stop()
             raise
         self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        self._asked = time.monotonic()
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | bytes = b"", accept: str = "*/*") -> bytes:
         """Send a request, JSON unless it is encoded already, and return the reply's body."""
         encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Accept": accept}
+        if time.monotonic() > self._asked + IDLE_SECONDS:
+            self._connection.close()  # the broker may have done so; it opens again by itself
+        self._asked = time.monotonic()
         self._connection.request(method, path, encoded, headers)
         reply = self._connection.getresponse()
         answer = reply.read()
@@ -79,7 +84,7 @@ class Service:
                 self.process.kill()
                 self.process.wait()
 
-    def __enter__(self) -> "Service":
+    def __enter__(self) -> "Served":
         return self
 
     def __exit__(self, *error: object) -> None:

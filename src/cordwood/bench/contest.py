@@ -6,14 +6,14 @@ produce in a loop  a call for each message
 consume            in batches of 10,000, and one by one
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from bench import race
-from bench.load import Load, make_messages
-from bench.peers.peer import Peer
-from bench.race import Race
+from cordwood.bench import race
+from cordwood.bench.load import Load, make_messages
+from cordwood.bench.peers.peer import Peer
+from cordwood.bench.race import Race
 
 BATCHES = (100, 1000, 10_000)
 CALLERS = 64
@@ -44,10 +44,23 @@ def batches_name(message_bytes: int, batch: int) -> str:
     return f"{'1 KiB' if message_bytes == LARGE else f'{message_bytes} B'} × {batch:,}"
 
 
+def race_names() -> list[str]:
+    """Return the names of all races, in their order."""
+    batches = [batches_name(message_bytes, batch) for message_bytes in (SMALL, LARGE) for batch in BATCHES]
+    return [*batches, LOOP, SINGLES, TAKE_BATCHES, TAKE_EACH]
+
+
 def races(
-    systems: Sequence[Peer], loads: Loads, rounds: int, probe: Callable[[], float], tell: Callable[[str], None]
+    systems: Mapping[str, Peer],
+    loads: Loads,
+    rounds: int,
+    probe: Callable[[], float],
+    tell: Callable[[str], None],
+    *,
+    only: Collection[str] = (),
+    failed: Callable[[str, Exception], None] | None = None,
 ) -> Iterator[Race]:
-    """Yield every race, with all these systems in it."""
+    """Yield every race, or only these, with all systems in it; without a confirm there is nothing to wait for."""
     actions: dict[str, Callable[[Peer], float]] = {}
     for load in (loads.small, loads.large):
         for batch in BATCHES:
@@ -56,9 +69,10 @@ def races(
     actions[SINGLES] = lambda system: system.singles(loads.small, CALLERS)
     actions[TAKE_BATCHES] = lambda system: system.consume_batches(loads.small, BATCHES[-1])
     actions[TAKE_EACH] = lambda system: system.consume_each(loads.small)
-    for name, action in actions.items():
-        entrants = {system.name: partial(action, system) for system in systems}
-        yield race.run(name, "msgs/s", entrants, rounds, probe, tell)
+    for name in only or race_names():
+        able = {label: system for label, system in systems.items() if system.mode.confirms or name != SINGLES}
+        entrants = {label: partial(actions[name], system) for label, system in able.items()}
+        yield race.run(name, "msgs/s", entrants, rounds, probe, tell, failed)
 
 
 def _produce(system: Peer, load: Load, batch: int) -> float:

@@ -84,7 +84,7 @@ def read_checked(paths: Sequence[Path], piece_bytes: int) -> float:
         try:
             position = 0
             while have := os.preadv(descriptor, [buffer], position):
-                crc64nvme(buffer[:have])  # type: ignore[arg-type]  # it takes any buffer
+                crc64nvme(buffer[:have])
                 position += have
         finally:
             os.close(descriptor)

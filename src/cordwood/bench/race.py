@@ -10,19 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.result import Bar, Result, compared
+from cordwood.bench.result import Bar, Result, compared
 
 Entrants = Mapping[str, Callable[[], float]]
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """Who takes part, or why not: one of `setting` and `left_out` is empty."""
-
-    name: str
-    version: str = ""
-    setting: str = ""
-    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +29,7 @@ class Race:
 
     name: str
     unit: str
-    laps: dict[str, Sequence[Lap]]
+    laps: Mapping[str, Sequence[Lap]]
 
     def rate(self, system: str) -> float:
         """Return the median of a system."""
@@ -73,16 +63,32 @@ class Race:
 
 
 def run(
-    name: str, unit: str, entrants: Entrants, rounds: int, probe: Callable[[], float], tell: Callable[[str], None]
+    name: str,
+    unit: str,
+    entrants: Entrants,
+    rounds: int,
+    probe: Callable[[], float],
+    tell: Callable[[str], None],
+    failed: Callable[[str, Exception], None] | None = None,
 ) -> Race:
-    """Let every entrant do its lap in every round."""
+    """Let every entrant do its lap in every round. One that fails is told to `failed` and is not in the race."""
     order = list(entrants)
     laps: dict[str, list[Lap]] = {system: [] for system in order}
     for _ in range(rounds):
-        for system in order:
+        for system in tuple(order):
             free = probe()
-            laps[system].append(Lap(entrants[system](), free))
-        order = [*order[1:], order[0]]
+            try:
+                rate = entrants[system]()
+                if not rate:
+                    raise TimeoutError("nothing was done in time")
+                laps[system].append(Lap(rate, free))
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed(system, error)
+                order.remove(system)
+                del laps[system]
+        order = [*order[1:], *order[:1]]
     race = Race(name, unit, laps)
-    tell(f"{name}: " + ", ".join(f"{system} {race.rate(system):,.0f}" for system in entrants) + f" {unit}")
+    tell(f"{name}: " + ", ".join(f"{system} {race.rate(system):,.0f}" for system in laps) + f" {unit}")
     return race

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from bench.load import Load, Message
+from cordwood.bench.load import Load, Message
 
 _FIRST_TIMESTAMP = 1_700_000_000_000_000
 _HEADERS = [("source", b"bench")]

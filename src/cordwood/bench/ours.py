@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import json
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,54 +16,62 @@ from pathlib import Path
 import pyarrow as pa
 
 import cordwood
-from bench import singles
-from bench.broker_process import Service
-from bench.callers import event_loop
-from bench.load import Clock, Load
-from bench.peers.peer import FILL_BATCH, LOOP_FLUSH, Missing
-from bench.tables import check_read, tables
+from cordwood import aio
+from cordwood.bench import singles
+from cordwood.bench.load import Clock, Load
+from cordwood.bench.loop import event_loop
+from cordwood.bench.modes import CORDWOOD, Mode
+from cordwood.bench.peers.peer import FILL_BATCH, LOOP_FLUSH
+from cordwood.bench.served import Served
+from cordwood.bench.tables import check_read, tables
+from cordwood.client.client import Client
+from cordwood.client.consumer import Consumer
+from cordwood.client.future import TableFuture
+from cordwood.client.producer import Producer
 
 IN_FLIGHT = 64  # tables that are sent and not yet acknowledged; the producer's own buffer is the limit for large ones
 IN_FLIGHT_MESSAGES = 100_000  # that a group has out and not yet acknowledged
+SHOWN_SECONDS = 30  # for the timer of --sync interval, on a disk that is busy
 TOPIC, GROUP = "bench", "group"
 
 
 class Ours:
     name = "Cordwood"
 
-    def __init__(self) -> None:
-        self.service: Service | None = None
+    def __init__(self, mode: Mode = CORDWOOD[0]) -> None:
+        self.mode = mode
+        self._served: Served | None = None
 
     def start(self, directory: Path) -> None:
-        try:
-            from cordwood import Client, Consumer, Producer
-        except ImportError as error:
-            raise Missing(f"no client library: {error}") from error
-        self._client, self._consumer, self._producer = Client, Consumer, Producer
-        self.service = Service(directory, "--tier", "none")  # peers keep no history either
+        sync = "interval" if self.mode.name == "interval" else "always"
+        self._served = Served(directory, "--tier", "none", "--sync", sync)  # peers keep no history either
         self.version = cordwood.__version__
-        self.setting = f"--sync always --tier none; send_table with all columns, up to {IN_FLIGHT} tables in flight"
 
     def stop(self) -> None:
-        if self.service:
-            self.service.stop()
+        if self._served:
+            self._served.stop()
+
+    @property
+    def service(self) -> Served:
+        assert self._served is not None, "it was started"
+        return self._served
 
     @property
     def endpoint(self) -> str:
-        assert self.service is not None, "it was started"
         return self.service.endpoint
 
     def produce_batches(self, load: Load, batch: int, in_flight: int = IN_FLIGHT) -> float:
         sent = tables(load, batch)
         with self._topic():
             rate, times = self.send_tables(TOPIC, sent, load, in_flight)
-            check_read(self._read(), sent, times)
+            count = sum(times[place] * table.num_rows for place, table in enumerate(sent))
+            check_read(self._read(count), sent, times)
             return rate
 
     def produce_loop(self, load: Load) -> float:
         """Every message goes out by a `send` of its own; the last one's result comes behind all others."""
         with self._topic():
-            with self._producer(self.endpoint, TOPIC) as producer:
+            with Producer(self.endpoint, TOPIC) as producer:
                 send = producer.send
                 clock = Clock(load)
                 for messages in load.batches(LOOP_FLUSH):
@@ -85,7 +94,6 @@ class Ours:
 
     def singles_in_asyncio(self, load: Load, callers: int) -> float:
         """Tasks that share a `cordwood.aio.Producer`, each waiting for its own message."""
-        from cordwood import aio
 
         async def run() -> Clock:
             async with aio.Producer(self.endpoint, TOPIC) as producer:
@@ -109,7 +117,7 @@ class Ours:
     def singles_in_threads(self, load: Load, callers: int) -> float:
         """Threads that share a `Producer`, each waiting for its own message."""
         with self._topic():
-            with self._producer(self.endpoint, TOPIC) as producer:
+            with Producer(self.endpoint, TOPIC) as producer:
                 clock = Clock(load)
                 counts = [0] * callers
 
@@ -135,7 +143,7 @@ class Ours:
         with self._filled(load) as count:
             self.service.ask("PATCH", f"/v1/groups/{TOPIC}/{GROUP}", {"max_in_flight": IN_FLIGHT_MESSAGES})
             clock = Clock(load)
-            with self._consumer(self.endpoint, TOPIC, group=GROUP) as consumer:
+            with Consumer(self.endpoint, TOPIC, group=GROUP) as consumer:
                 for found in consumer.batches():
                     found.ack()
                     if not clock.goes_on(len(found)) or clock.count == count:
@@ -148,7 +156,7 @@ class Ours:
         with self._filled(load) as count:
             self.service.ask("PATCH", f"/v1/groups/{TOPIC}/{GROUP}", {"max_in_flight": IN_FLIGHT_MESSAGES})
             clock = Clock(load)
-            with self._consumer(self.endpoint, TOPIC, group=GROUP) as consumer:
+            with Consumer(self.endpoint, TOPIC, group=GROUP) as consumer:
                 for taken, message in enumerate(consumer, 1):
                     message.ack()
                     if taken % 1000 == 0 and (not clock.goes_on(1000) or taken == count):
@@ -162,8 +170,8 @@ class Ours:
     ) -> tuple[float, Counter[int]]:
         """Send tables round and round; return the rate of those that are durable, and how often each was sent."""
         times: Counter[int] = Counter()
-        waiting: deque = deque()
-        with self._producer(self.endpoint, topic) as producer:
+        waiting: deque[tuple[int, TableFuture]] = deque()
+        with Producer(self.endpoint, topic) as producer:
             clock = Clock(load)
             for place, table in itertools.cycle(enumerate(sent)):
                 waiting.append((place, producer.send_table(table)))
@@ -195,14 +203,26 @@ class Ours:
         """Give a topic with as many messages as can be sent in the load's time."""
         with self._topic():
             _, times = self.send_tables(TOPIC, tables(load, FILL_BATCH), load)
-            yield times.total() * FILL_BATCH
+            count = times.total() * FILL_BATCH
+            with Client(self.endpoint) as client:
+                self._wait_until_shown(client, count)
+            yield count
 
-    def _read(self) -> Iterator[pa.RecordBatch]:
-        with self._client(self.endpoint) as client:
+    def _read(self, count: int) -> Iterator[pa.RecordBatch]:
+        """Yield all that is there, once so many are."""
+        with Client(self.endpoint) as client:
+            self._wait_until_shown(client, count)
             yield from client.read_batches(TOPIC)
 
+    def _wait_until_shown(self, client: Client, count: int) -> None:
+        """Return when readers see so many messages: what is written and not yet synced is not shown."""
+        until = time.monotonic() + SHOWN_SECONDS
+        while not any(True for _ in client.read(TOPIC, 0, offset=count - 1, limit=1)):
+            assert time.monotonic() < until, "every message is shown"
+            time.sleep(0.005)
+
     def _check_loop(self, load: Load, count: int) -> None:
-        read = pa.Table.from_batches(self._read()).select(["value", "key"])
+        read = pa.Table.from_batches(self._read(count)).select(["value", "key"])
         expected = pa.table(dict(zip(["value", "key"], zip(*load.messages, strict=True), strict=True)))
         assert read.num_rows == count, "every message is there"
         for start in range(0, count, len(load.messages)):
@@ -210,7 +230,7 @@ class Ours:
             assert part.cast(expected.schema).equals(expected.slice(0, part.num_rows)), "as it was sent"
 
     def _check_count(self, count: int) -> None:
-        assert sum(batch.num_rows for batch in self._read()) == count, "every message is there"
+        assert sum(batch.num_rows for batch in self._read(count)) == count, "every message is there"
 
     def _check_lag(self, lag: int) -> None:
         found = json.loads(self.service.ask("GET", f"/v1/groups/{TOPIC}/{GROUP}"))

@@ -14,24 +14,23 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.callers import event_loop
-from bench.load import Clock, Load, Message
-from bench.peers.peer import FETCH_AHEAD, FILL_BATCH, LOOP_FLUSH, Missing
-from bench.peers.server import START_SECONDS, Server, free_port, package, program
+import psycopg
 
-try:
-    import psycopg
-except ImportError:
-    psycopg = None  # start says so
+from cordwood.bench.load import Clock, Load, Message
+from cordwood.bench.loop import event_loop
+from cordwood.bench.modes import POSTGRES, Mode
+from cordwood.bench.peers.peer import FETCH_AHEAD, FILL_BATCH, LOOP_FLUSH, Missing
+from cordwood.bench.peers.server import START_SECONDS, Server, free_port, program
 
 _SETTINGS = {
     "fsync": "on",
-    "synchronous_commit": "on",
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",  # a checkpoint in a measurement would be unfair
     "max_connections": "80",
     "listen_addresses": "127.0.0.1",
 }
+Connection = psycopg.Connection[psycopg.rows.TupleRow]
+
 _COPY = "COPY message (value, key) FROM STDIN (FORMAT BINARY)"
 _INSERT = "INSERT INTO message (value, key) VALUES (%b, %b)"
 _OLDEST = "FROM message ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED"
@@ -41,11 +40,11 @@ _TAKE = f"DELETE FROM message WHERE ctid = ANY(ARRAY(SELECT ctid {_OLDEST})) RET
 class Postgres:
     name = "PostgreSQL"
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Mode = POSTGRES[0]) -> None:
+        self.mode = mode
         self._server: Server | None = None
 
     def start(self, directory: Path) -> None:
-        package("psycopg")
         homes = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_release, reverse=True)
         initdb, postgres = program("initdb", *homes), program("postgres", *homes)
         user = _other_user(directory)
@@ -62,7 +61,9 @@ class Postgres:
         )
         if made.returncode:
             raise Missing(f"initdb failed: {made.stdout.strip().splitlines()[-1]}")
-        settings = {**_SETTINGS, "port": str(port), "unix_socket_directories": str(directory)}
+        commit = "off" if self.mode.name == "async" else "on"
+        where = {"port": str(port), "unix_socket_directories": str(directory)}
+        settings = {**_SETTINGS, "synchronous_commit": commit, **where}
         options = itertools.chain.from_iterable(("-c", f"{name}={value}") for name, value in settings.items())
         self._server = Server([postgres, "-D", str(data), *options], directory, port=port, user=user)
         self._address = f"host=127.0.0.1 port={port} user=bench dbname=postgres"
@@ -73,7 +74,6 @@ class Postgres:
             )
             number = connection.info.server_version
         self.version = f"{number // 10_000}.{number % 10_000}, psycopg {psycopg.__version__}"
-        self.setting = "fsync=on, synchronous_commit=on; COPY in binary, a transaction a batch"
 
     def stop(self) -> None:
         if self._server:
@@ -144,7 +144,7 @@ class Postgres:
                 if not rows or not clock.goes_on(len(rows)):
                     return clock.rate()
 
-    def _first_connection(self) -> "psycopg.Connection":
+    def _first_connection(self) -> Connection:
         """Connect to a server that answers, but perhaps that it is still starting up."""
         until = time.monotonic() + START_SECONDS
         while True:
@@ -155,16 +155,16 @@ class Postgres:
                     raise Missing(str(error)) from error
                 time.sleep(0.05)
 
-    def _connect(self) -> "psycopg.Connection":
+    def _connect(self) -> Connection:
         return psycopg.connect(self._address, autocommit=True)
 
-    def _queue(self) -> "psycopg.Connection":
+    def _queue(self) -> Connection:
         connection = self._connect()
         connection.execute("TRUNCATE message")
         return connection
 
 
-def _copy(connection: "psycopg.Connection", messages: Sequence[Message]) -> None:
+def _copy(connection: Connection, messages: Sequence[Message]) -> None:
     with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
         copy.set_types(["bytea", "bytea"])
         write_row = copy.write_row
@@ -172,7 +172,7 @@ def _copy(connection: "psycopg.Connection", messages: Sequence[Message]) -> None
             write_row(message)
 
 
-def _fill(connection: "psycopg.Connection", load: Load) -> None:
+def _fill(connection: Connection, load: Load) -> None:
     clock = Clock(load)
     for messages in load.batches(FILL_BATCH):
         _copy(connection, messages)
@@ -181,7 +181,7 @@ def _fill(connection: "psycopg.Connection", load: Load) -> None:
     connection.execute("VACUUM ANALYZE message")
 
 
-def _check_count(connection: "psycopg.Connection", count: int) -> None:
+def _check_count(connection: Connection, count: int) -> None:
     ((stored,),) = connection.execute("SELECT count(*) FROM message").fetchall()
     assert stored == count, "every message is there"
 

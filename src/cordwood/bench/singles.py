@@ -10,9 +10,10 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import cast
 
-from bench.callers import event_loop
-from bench.load import Clock, Load
+from cordwood.bench.load import Clock, Load
+from cordwood.bench.loop import event_loop
 
 Rule = Callable[[bytes], bool]
 
@@ -71,7 +72,7 @@ class _Caller(asyncio.Protocol):
         self._send()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is one in all but its name
 
     def data_received(self, data: bytes) -> None:
         self._received = data = self._received + data if self._received else data

@@ -50,11 +50,16 @@ class Clock:
     @property
     def late(self) -> bool:
         """Whether time is up."""
-        return perf_counter() - self._began >= self._load.seconds
+        return self.seconds >= self._load.seconds
+
+    @property
+    def seconds(self) -> float:
+        """How long it runs."""
+        return perf_counter() - self._began
 
     def rate(self) -> float:
         """Return messages a second, up to this moment."""
-        return self.count / (perf_counter() - self._began)
+        return self.count / self.seconds
 
 
 def make_messages(message_bytes: int, count: int = POOL) -> list[Message]:
