@@ -52,6 +52,7 @@ ARROWS = {
     "fixture": {"embedding"},
     "drills": {
         "broker",
+        "server",
         "client",
         "edge",
         "spark",
@@ -65,7 +66,20 @@ ARROWS = {
         "errors",
     },
     "doors": {"client", "record", "errors"},
-    "cli": {"broker", "server", "client", "doors", "edge", "spark", "journal", "machine", "settings", "errors", ""},
+    "cli": {
+        "broker",
+        "server",
+        "client",
+        "doors",
+        "drills",
+        "edge",
+        "spark",
+        "journal",
+        "machine",
+        "settings",
+        "errors",
+        "",
+    },
     "__main__": {"cli"},
 }
 

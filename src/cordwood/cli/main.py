@@ -24,6 +24,7 @@ _PLACES = {
     "outbox": "outbox",
     "wal": "wal",
     "spark": "spark",
+    "drill": "drill",
     "demo": "demo",
 }
 

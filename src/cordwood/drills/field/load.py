@@ -1,0 +1,345 @@
+"""Load: writers that send numbered and single messages, takers that lease and ack, and looks at the whole log.
+
+Each notes in the history what it sent, what it was told and what it saw. A message says who sent it and which number
+it has, and all of its bytes follow from that: whoever reads it knows whether a bit of it is wrong.
+"""
+
+import hashlib
+import json
+import random
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+from cordwood.drills.field.process import GONE, BrokerProcess, Line
+from cordwood.drills.field.stage import Failed, Stage, Timeline, until
+from cordwood.drills.field.witness import (
+    Delivered,
+    Done,
+    Group,
+    History,
+    Place,
+    Reading,
+    Restarted,
+    Seen,
+    Unsure,
+    Write,
+)
+
+TOPIC = "drill"
+PARTITIONS = 3
+BATCH = 20  # the most messages of one request
+AGAIN_S = 0.01  # after a refusal
+ACKS = 5_000  # ranges of one ack; the broker takes 10,000
+JOIN_S = 60.0
+LEASE_MS = 3_600_000  # no lease runs out within a drill, unless it is meant to
+
+
+def value_of(write: Write, size: int = 0) -> str:
+    """Return the only value that this write may have, of at least so many bytes."""
+    digest = hashlib.blake2b(f"{write.producer}:{write.number}".encode(), digest_size=32).hexdigest()
+    text = f"{write.producer}:{write.number}:{size}:{digest}"
+    if len(text) < size:
+        text += random.Random(text).randbytes((size - len(text) + 1) // 2).hex()
+    return text
+
+
+def write_of(value: str | None) -> Write | None:
+    """Return which write a value is, None if it is none."""
+    try:
+        producer, number, size, _ = (value or "").split(":", 3)
+        write = Write(producer, int(number))
+        return write if value == value_of(write, int(size)) else None
+    except ValueError:
+        return None
+
+
+class Writer(threading.Thread):
+    """Sends until it is told to stop, one request after the other; waits while the broker is down.
+
+    A numbered one sends batches to one partition, and again if it did not hear of them. A single one sends message by
+    message, and never again.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerProcess,
+        history: History,
+        timeline: Timeline,
+        name: str,
+        *,
+        partition: int | None = None,
+        seed: int = 0,
+        size: int = 0,
+        pause_s: float = 0.0,
+    ):
+        super().__init__(name=name, daemon=True)
+        self.latencies_s: list[float] = []
+        self.statuses: dict[int, int] = {}
+        self._broker, self._history, self._timeline = broker, history, timeline
+        self._partition = partition
+        self._draw = random.Random(f"{name} {seed}")
+        self._size, self._pause_s = size, pause_s
+        self._over = threading.Event()
+        self._error: BaseException | None = None
+
+    def finish(self) -> None:
+        """Have it stop after the request that is under way, and return when it has."""
+        self._over.set()
+        self.join(JOIN_S)
+        if self.is_alive():
+            raise Failed(f"expected an answer to the writer {self.name}; saw none for {JOIN_S:.0f} s")
+        if self._error is not None:
+            raise self._error
+
+    def run(self) -> None:
+        line = Line(self._broker.port)
+        number = 0
+        try:
+            while not self._over.is_set():
+                count = 1 if self._partition is None else self._draw.randint(1, BATCH)
+                number = self._send(line, [Write(self.name, number + step) for step in range(count)])
+                if self._pause_s:
+                    self._over.wait(self._draw.random() * 2 * self._pause_s)
+        except BaseException as error:
+            self._error = error
+        finally:
+            line.close()
+
+    def _send(self, line: Line, writes: Sequence[Write]) -> int:
+        """Send these, until they are acknowledged or given up; return the number of the next."""
+        self._history.sent.update(writes)
+        rows = [json.dumps({"value": value_of(write, self._size)}) for write in writes]
+        body: object = "\n".join(rows).encode()
+        query: dict[str, object] = {"topic": TOPIC}
+        if self._partition is None:
+            body = {"value": value_of(writes[0], self._size)}
+        else:
+            query |= {
+                "partition": self._partition,
+                "producer_id": self.name,
+                "epoch": 0,
+                "sequence": writes[0].number,
+            }
+        unheard = False
+        while True:
+            began = time.monotonic()
+            try:
+                answer = line.ask("POST", "/v1/produce", body, **query)
+            except GONE:
+                unheard = True
+                if self._partition is None or not self._wait():
+                    self._wait()
+                    break
+                continue
+            self.statuses[answer.status] = self.statuses.get(answer.status, 0) + 1
+            if answer.status == 200:
+                self.latencies_s.append(time.monotonic() - began)
+                self._told(writes, answer.json)
+                break
+            if answer.status not in (429, 503, 507):
+                raise Failed(f"expected that a message is taken; saw {answer.status} {answer.body[:300]!r}")
+            self._timeline.count("refused", len(writes))
+            if self._partition is None or self._over.wait(AGAIN_S):
+                if not unheard:
+                    self._history.refused.update(writes)
+                self._over.wait(AGAIN_S)
+                break
+        return writes[-1].number + 1
+
+    def _told(self, writes: Sequence[Write], told: dict[str, object]) -> None:
+        first = told
+        if "results" in told:
+            (first,) = told["results"]  # type: ignore[misc]  # one partition was asked for
+        partition, offset = int(first["partition"]), int(first.get("offset", first.get("first_offset")))  # type: ignore[call-overload]
+        self._history.acknowledged.extend(
+            (write, Place(partition, offset + step)) for step, write in enumerate(writes)
+        )
+        self._timeline.count("acknowledged", len(writes))
+
+    def _wait(self) -> bool:
+        """Wait until the broker listens; say whether to go on."""
+        while not self._over.is_set():
+            if self._broker.up.wait(0.05):
+                self._over.wait(AGAIN_S)
+                return True
+        return False
+
+
+def writers(
+    stage: Stage,
+    broker: BrokerProcess,
+    history: History,
+    *,
+    numbered: int = 2,
+    single: int = 2,
+    size: int = 0,
+    pause_s: float = 0.0,
+    shift: str = "",
+) -> list[Writer]:
+    """Start writers of both kinds; a later `shift` has names of its own, or its numbers would be used twice."""
+    partitions = [n % PARTITIONS for n in range(numbered)] + [None] * single
+    found = [
+        Writer(
+            broker,
+            history,
+            stage.timeline,
+            f"{'single' if partition is None else 'numbered'}{shift}-{n}",
+            partition=partition,
+            seed=stage.seed,
+            size=size,
+            pause_s=pause_s,
+        )
+        for n, partition in enumerate(partitions)
+    ]
+    for one in found:
+        one.start()
+    return found
+
+
+def finish(threads: Iterable["Writer | Taker"]) -> None:
+    """Have all of these stop."""
+    for one in threads:
+        one.finish()
+
+
+class Taker(threading.Thread):
+    """Leases messages for a group and acks half of them, out of order.
+
+    It ends with the broker, or goes on over cut wires (`lasting`) until it is told to stop.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        group: Group,
+        timeline: Timeline,
+        seed: str,
+        *,
+        lasting: bool = False,
+        lease_ms: int = LEASE_MS,
+    ):
+        super().__init__(name=f"taker {seed}", daemon=True)
+        self._port, self._group, self._timeline = port, group, timeline
+        self._draw = random.Random(seed)
+        self._lasting, self._lease_ms = lasting, lease_ms
+        self._over = threading.Event()
+        self._error: BaseException | None = None
+
+    def finish(self) -> None:
+        """Have it stop, and return when it has."""
+        self._over.set()
+        self.join(JOIN_S)
+        if self._error is not None:
+            raise self._error
+
+    def run(self) -> None:
+        line = Line(self._port)
+        try:
+            while not self._over.is_set():
+                try:
+                    self._turn(line)
+                except GONE:
+                    if not self._lasting:
+                        return  # the broker is gone: what was on lease comes again
+                    self._over.wait(AGAIN_S)
+        except BaseException as error:
+            self._error = error
+        finally:
+            line.close()
+
+    def _turn(self, line: Line) -> None:
+        most = self._draw.randint(1, 50)
+        found = lease(
+            line, self._group, self._timeline, self.name, wait_ms=100, max_messages=most, lease_ms=self._lease_ms
+        )
+        some = self._draw.sample(found, len(found) // 2)
+        if some:
+            ack(line, self._group, self._timeline, some, owner=self.name)
+
+
+def lease(line: Line, group: Group, timeline: Timeline, owner: str, **asked: object) -> list[Place]:
+    """Take some messages for a group and note them; empty when none came in time."""
+    body = {"topic": TOPIC, "group": group.name, "owner": owner, "lease_ms": LEASE_MS, **asked}
+    answer = line.ask("POST", "/v1/lease", body)
+    if answer.status == 204:
+        return []
+    if answer.status != 200:
+        raise Failed(f"expected messages on lease; saw {answer.status} {answer.body[:300]!r}")
+    rows = answer.json["messages"]
+    found = [Place(row["partition"], row["offset"]) for row in rows]
+    group.events += [
+        Delivered(place, write_of(row["value"]), row["attempts"]) for place, row in zip(found, rows, strict=True)
+    ]
+    timeline.count("delivered", len(found))
+    return found
+
+
+def ack(line: Line, group: Group, timeline: Timeline, places: Sequence[Place], owner: str) -> None:
+    """Ack these, partition by partition, in the order given; who hears nothing is unsure, and raises one of GONE."""
+    for partition in sorted({place.partition for place in places}):
+        mine = [place for place in places if place.partition == partition]
+        for these in (mine[at : at + ACKS] for at in range(0, len(mine), ACKS)):
+            ranges = [[place.offset, place.offset + 1] for place in these]
+            body = {"topic": TOPIC, "group": group.name, "owner": owner, "partition": partition, "ranges": ranges}
+            try:
+                answer = line.ask("POST", "/v1/ack", body)
+            except GONE:
+                group.events += map(Unsure, these)
+                raise
+            if answer.status not in (204, 409):
+                raise Failed(f"expected that an ack is taken; saw {answer.status} {answer.body[:300]!r}")
+            # 409: its lease ran out, and another has the message now.
+            group.events += map(Done if answer.status == 204 else Unsure, these)
+            timeline.count("acked", len(these))
+
+
+def drain(stage: Stage, broker: BrokerProcess, group: Group) -> None:
+    """Let a group have all that it has not done, and say that it is done; then nothing may be left."""
+    line = Line(broker.port)
+    held: list[Place] = []
+    try:
+
+        def all_held() -> bool:
+            some = lease(line, group, stage.timeline, "the last", wait_ms=500, max_messages=10_000)
+            held.extend(some)
+            return not some and _open(broker, group) <= len(held)
+
+        until(all_held, f"all that {group.name} has not done to be delivered")
+        group.drained = True
+        ack(line, group, stage.timeline, held, "the last")
+        left = _open(broker, group)
+        stage.expect("the group has done everything", left == 0, f"{len(held)} delivered at the end, {left} left")
+    finally:
+        line.close()
+
+
+def _open(broker: BrokerProcess, group: Group) -> int:
+    """Return how many messages a group has not done."""
+    found = broker.must("GET", f"/v1/groups/{TOPIC}/{group.name}")
+    return sum(one["lag"] for one in found["partitions"])
+
+
+def look(broker: BrokerProcess, history: History, reader: str, timeline: Timeline | None = None) -> Reading:
+    """Read the whole log from its beginning, and note it."""
+    told = len(history.acknowledged)
+    seen: list[Seen] = []
+    starts = {}
+    for about in broker.must("GET", f"/v1/topics/{TOPIC}")["partitions"]:
+        partition = about["partition"]
+        starts[partition] = about["start_offset"]
+        answer = broker.ask("GET", "/v1/read", topic=TOPIC, partition=partition)
+        if answer.status != 200:
+            raise Failed(f"expected to read partition {partition}; saw {answer.status} {answer.body[:300]!r}")
+        for row in map(json.loads, answer.body.splitlines()):
+            seen.append(Seen(Place(row["partition"], row["offset"]), write_of(row["value"])))
+    history.readings.append(Reading(reader, told, seen, starts))
+    if timeline is not None:
+        timeline.count("read", len(seen))
+    return history.readings[-1]
+
+
+def restarted(history: History) -> None:
+    """Note that the broker was ended: for every group, what was on lease comes again."""
+    for group in history.groups:
+        group.events.append(Restarted())
