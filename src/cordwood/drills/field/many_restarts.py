@@ -1,8 +1,8 @@
 """many-restarts: SIGKILL while the broker recovers, again and again, then a start that is left alone.
 
-The kills fall at random moments of a start and, where there is strace, inside the calls with which a recovery changes
-the disk: the n-th write, sync, rename, removal. Expected: the last start has everything; a recovery that was cut off
-can always be run again.
+The kills fall at random moments of a start and, where there is strace, inside the calls with which an opening changes
+the disk: the n-th write, sync, rename, removal. It begins after a clean stop in one round, after a kill under load in
+the next. Expected: an opening that was cut off can always be run again, and the last start has everything.
 """
 
 import shutil
@@ -10,51 +10,43 @@ import time
 
 from cordwood.drills.field.load import PARTITIONS, TOPIC, Taker, drain, finish, look, restarted, writers
 from cordwood.drills.field.process import BrokerProcess
-from cordwood.drills.field.stage import Failed, Stage, until
+from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.strace import injecting
 from cordwood.drills.field.witness import Group, History
 
-CHANGES = "pwritev,pwritev2,pwrite64,fdatasync,fsync,ftruncate,rename,renameat,renameat2,unlink,unlinkat"
-MOST_CALLS = 24  # of a start that change the disk, and a few of those behind it
+# Where an opening may be cut off: a call, and how often it comes. The first: its own segment is there, the mark, too.
+POINTS = (
+    ("unlink,unlinkat", 1),
+    ("rename,renameat,renameat2", 2),
+    ("fsync", 3),
+    ("fdatasync", 4),
+    ("ftruncate", 1),
+    ("pwritev,pwritev2", 12),
+)
 DAMAGED = 65
 
 
 def run(stage: Stage) -> None:
     """Kill a broker while it starts, over and over, with a little traffic between; then look at everything."""
-    broker = BrokerProcess(stage, stage.directory("data")).start()
-    broker.create(TOPIC, PARTITIONS)
-    history = History(groups=[Group("workers")])
-    kills = stage.times(5, 60)
-    stage.step(f"publish, kill, then {kills} starts that are killed themselves")
-    _traffic(stage, broker, history, 0)
+    broker = BrokerProcess(stage, stage.directory("data"))
     begun = time.monotonic()
-    broker.start()
+    broker.start().create(TOPIC, PARTITIONS)
     start_s = time.monotonic() - begun
-    broker.kill()
-    restarted(history)
-    for kill in range(1, kills + 1):
-        if kill % 2 and shutil.which("strace"):
-            call = stage.draw.randrange(1, MOST_CALLS)
-            broker.begin(injecting(CHANGES, f"signal=SIGKILL:when={call}"))
-            _ends_or_listens(broker)
-            stage.mark(f"SIGKILL in call {call}")
-        else:
-            broker.begin()
-            time.sleep(stage.draw.random() * start_s)
-            stage.mark("SIGKILL")
-        if broker.alive:
-            broker.kill()
-        else:
+    history = History(groups=[Group("workers")])
+    rounds, kills = stage.times(2, 16), stage.times(2, 4)
+    stage.step(f"{rounds} times: publish, stop or kill, then {kills} starts that are killed themselves")
+    for number in range(rounds):
+        _traffic(stage, broker, history, number, clean=number % 2 == 0)
+        for kill in range(kills):
+            where = _cut_off(stage, broker, start_s, first=kill == 0)
+            restarted(history)
+            stage.mark(where)
             code = broker.wait()
             if code == DAMAGED:
-                raise Failed(f"expected that a start that was cut off can be run again; saw {broker.words}")
-        restarted(history)
-        if kill % 10 == 0:
-            broker.start()
-            _traffic(stage, broker, history, kill)
-    broker.start()
-    stage.step(f"after {kills} kills it starts and is left alone")
-    look(broker, history, "a reader of the last start", stage.timeline)
+                stage.expect(f"a start that is cut off ({where}) can be run again", False, broker.words)
+        broker.start()
+        look(broker, history, f"the reader of round {number}", stage.timeline)
+    stage.step(f"after {rounds * kills} kills it is left alone")
     drain(stage, broker, history.groups[0])
     code = broker.stop()
     stage.expect("it stops cleanly", code == 0, f"exit code {code}")
@@ -63,19 +55,36 @@ def run(stage: Stage) -> None:
     stage.judge(history)
 
 
-def _traffic(stage: Stage, broker: BrokerProcess, history: History, number: int) -> None:
-    """Publish and ack for a moment, then kill."""
+def _cut_off(stage: Stage, broker: BrokerProcess, start_s: float, *, first: bool) -> str:
+    """Start the broker, kill it on the way, and return where."""
+    calls, most = POINTS[0] if first else stage.draw.choice(POINTS)
+    when = stage.draw.randint(1, most)
+    moment_s = stage.draw.random() * start_s
+    if shutil.which("strace") and (first or stage.draw.random() < 0.7):
+        where = f"{calls.split(',')[0]} {when}"
+        broker.begin(injecting(calls, f"signal=SIGKILL:when={when}"))
+        until(lambda: broker.up.is_set() or not broker.alive, "a start that ends or listens")
+    else:
+        where = f"SIGKILL after {moment_s:.2f} s"
+        broker.begin()
+        time.sleep(moment_s)
+    if broker.alive:
+        broker.kill()
+    return where
+
+
+def _traffic(stage: Stage, broker: BrokerProcess, history: History, number: int, *, clean: bool) -> None:
+    """Publish and ack for a moment, then stop or kill."""
     sending = writers(stage, broker, history, shift=f"-{number}")
     taker = Taker(broker.port, history.groups[0], stage.timeline, f"{stage.seed} {number}")
     taker.start()
     before = len(history.acknowledged)
-    until(lambda: len(history.acknowledged) >= before + 200, "200 acknowledgements")
-    stage.mark("SIGKILL")
-    broker.kill()
-    finish([taker])
-    finish(sending)
+    until(lambda: len(history.acknowledged) >= before + 100, "100 acknowledgements")
+    if clean:
+        finish([taker, *sending])
+        broker.stop()
+    else:
+        stage.mark("SIGKILL")
+        broker.kill()
+        finish([taker, *sending])
     restarted(history)
-
-
-def _ends_or_listens(broker: BrokerProcess) -> None:
-    until(lambda: broker.up.is_set() or not broker.alive, "a start that ends or listens")

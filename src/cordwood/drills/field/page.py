@@ -11,7 +11,8 @@ STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; width: 100% }
 td, th { text-align: left; padding: .25rem .6rem; vertical-align: top }
-tr + tr td { border-top: 1px solid #ddd } pre { white-space: pre-wrap; background: #f5f5f2; padding: .6rem }
+tr + tr td { border-top: 1px solid #ddd }
+pre { white-space: pre-wrap; font-size: 12px; background: #f5f5f2; padding: .6rem }
 .passed { color: #2f7d4f } .failed { color: #b3382c } .skipped { color: #7a7a72 } .verdict { font-weight: 600 }
 svg { width: 100%; font: 11px system-ui, sans-serif } svg .plot { fill: #fafaf7; stroke: #ddd }
 svg line.fault { stroke: #b3382c; stroke-dasharray: 3 3 } svg text.fault { fill: #b3382c } svg text { fill: #444 }
