@@ -17,7 +17,7 @@ TAKERS = 2
 
 def run(stage: Stage) -> None:
     """Kill a broker under load again and again; whatever was acknowledged must be there."""
-    kills = stage.times(3, 40)
+    kills = stage.times(3, 25)
     broker = BrokerProcess(stage, stage.directory("data")).start()
     broker.create(TOPIC, PARTITIONS)
     history = History(groups=[Group("workers")])

@@ -27,6 +27,10 @@ class Sender(threading.Thread):
         self._over = threading.Event()
         self._error: BaseException | None = None
 
+    def halt(self) -> None:
+        """Have it stop, some time."""
+        self._over.set()
+
     def finish(self) -> None:
         """Have it stop when all it sent is acknowledged, and return when it has."""
         self._over.set()
@@ -69,7 +73,9 @@ def run(stage: Stage) -> None:
         Taker(cable.port, history.groups[0], stage.timeline, f"{stage.seed} {n}", lasting=True, lease_ms=LEASE_MS)
         for n in range(2)
     ]
-    for one in (*senders, *takers):
+    clients: list[Sender | Taker] = [*senders, *takers]
+    for one in clients:
+        stage.stack.callback(one.halt)
         one.start()
     for tenth in range(1, 11):
         until(lambda tenth=tenth: cable.broken >= cuts * tenth / 10 and history.acknowledged, "cuts")  # type: ignore[misc]

@@ -83,6 +83,10 @@ class Writer(threading.Thread):
         self._over = threading.Event()
         self._error: BaseException | None = None
 
+    def halt(self) -> None:
+        """Have it stop, some time."""
+        self._over.set()
+
     def finish(self) -> None:
         """Have it stop after the request that is under way, and return when it has."""
         self._over.set()
@@ -193,6 +197,7 @@ def writers(
         for n, partition in enumerate(partitions)
     ]
     for one in found:
+        stage.stack.callback(one.halt)
         one.start()
     return found
 
@@ -225,6 +230,10 @@ class Taker(threading.Thread):
         self._lasting, self._lease_ms = lasting, lease_ms
         self._over = threading.Event()
         self._error: BaseException | None = None
+
+    def halt(self) -> None:
+        """Have it stop, some time."""
+        self._over.set()
 
     def finish(self) -> None:
         """Have it stop, and return when it has."""

@@ -73,3 +73,4 @@ def _unmount(place: Path) -> None:
         if subprocess.run(["umount", str(place)], check=False, capture_output=True).returncode == 0:
             return
         time.sleep(0.1)
+    subprocess.run(["umount", "--lazy", str(place)], check=False, capture_output=True)

@@ -21,13 +21,12 @@ def run(stage: Stage) -> None:
     """Cut the power under load, mount, start, again and again over one filesystem."""
     disk = image(stage.scratch, IMAGE_BYTES)
     place = stage.directory("mounted")
-    cuts = stage.times(2, 20)
+    cuts = stage.times(2, 15)
     history = History(groups=[Group("workers")])
     broker = BrokerProcess(stage, place / "data")
     sending = []
     for cut in range(cuts):
-        with mounted(disk, place):
-            broker.start()
+        with mounted(disk, place), broker:
             if cut == 0:
                 broker.create(TOPIC, PARTITIONS)
                 stage.step(f"publish, with {cuts} power cuts at random moments")
@@ -48,9 +47,7 @@ def run(stage: Stage) -> None:
             restarted(history)
     # What was refused in the very moment of a cut may be there, whole: the contract says so.
     history.refused.clear()
-    with mounted(disk, place):
-        broker.start()
+    with mounted(disk, place), broker:
         look(broker, history, "a reader after the last power cut", stage.timeline)
         drain(stage, broker, history.groups[0])
-        broker.kill()
     stage.judge(history)

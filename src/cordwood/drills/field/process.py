@@ -13,9 +13,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -24,6 +26,7 @@ from cordwood.settings import PREFIX
 
 ASK_S = 60.0
 END_S = 60.0
+TRIES = 50
 GONE = (OSError, HTTPException)  # what asking raises when the broker dies, or the wire is cut
 # Small files that are rotated often, and a group that gives nothing up, so that a short drill sees much.
 SETTINGS: Mapping[str, object] = {
@@ -129,11 +132,25 @@ class BrokerProcess:
 
     def start(self, before: Sequence[str] = ()) -> "BrokerProcess":
         """Start it and return when it listens; fail if it ends instead."""
-        self.begin(before)
-        while not self.up.wait(0.02):
-            if not self.alive:
-                raise Failed(f"expected that the broker starts; it ended with {self.wait()}: {self.words}")
+        for left in reversed(range(TRIES)):
+            self.begin(before)
+            while not self.up.wait(0.02) and self.alive:
+                pass
+            if self.up.is_set():
+                break
+            code = self.wait()
+            # While it was down somebody's connection may have got its port; such are gone soon.
+            if not left or "address already in use" not in self.words:
+                raise Failed(f"expected that the broker starts; it ended with {code}: {self.words}")
+            time.sleep(0.2)
         return self
+
+    def __enter__(self) -> "BrokerProcess":
+        """Start it for the length of a `with`, behind which it does not run any more."""
+        return self.start()
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end()
 
     def refused(self) -> tuple[int, str]:
         """Start it although it should end by itself; return its exit code and what it said."""

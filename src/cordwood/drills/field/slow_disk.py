@@ -19,7 +19,7 @@ WRITERS = 16
 def run(stage: Stage) -> None:
     """Publish with a healthy disk and with a slow one; each acknowledgement must have waited for its sync."""
     slow = injecting("fdatasync", f"delay_enter={int(DELAY_S * 1e6)}")
-    count = stage.times(200, 6_000)
+    count = stage.times(200, 3_000)
     broker = BrokerProcess(stage, stage.directory("data")).start()
     broker.create(TOPIC, PARTITIONS)
     history = History()

@@ -11,5 +11,7 @@ def injecting(calls: str, fault: str) -> list[str]:
     A fault is what strace takes: `delay_enter=50000`, `error=EIO:when=40+`, `signal=SIGKILL:when=3`.
     """
     strace = need_tool("strace", "apt-get install strace")
-    command = [strace, "-f", "--seccomp-bpf", "-qq", "-o", os.devnull, "-e", f"trace={calls}"]
+    # Stopped at these calls alone it is faster by far; but then strace sends no signals.
+    speed = [] if fault.startswith("signal=") else ["--seccomp-bpf"]
+    command = [strace, "-f", *speed, "-qq", "-o", os.devnull, "-e", f"trace={calls}"]
     return [*command, "-e", f"inject={calls}:{fault}"]

@@ -20,7 +20,7 @@ def run(stage: Stage) -> None:
     broker.start().create(TOPIC, PARTITIONS)
     broker.stop()
     history = History()
-    for number in range(stage.times(1, 12)):
+    for number in range(stage.times(1, 10)):
         when = stage.draw.randrange(FIRST, FIRST + 60)
         code = stage.draw.choice(("EIO", "ENOSPC", "EDQUOT"))
         stage.step(f"publish; from sync {when} on every sync fails with {code}")
