@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cordwood.drills.field.load import value_of, write_of
 from cordwood.drills.field.page import page
 from cordwood.drills.field.picture import picture
 from cordwood.drills.field.roster import ROSTER, Entry
 from cordwood.drills.field.run import Outcome, run_drill
 from cordwood.drills.field.stage import Stage, Timeline, until
 from cordwood.drills.field.witness import Write
+from cordwood.drills.field.writer import value_of, write_of
 from tests.conftest import skip_for_want_of
 
 

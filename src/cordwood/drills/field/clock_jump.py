@@ -8,12 +8,15 @@ offsets, floors and producer numbers do not care, and nothing is lost, also over
 """
 
 import time
+from collections.abc import Callable
 
 from cordwood.drills.field.host import set_clock
-from cordwood.drills.field.load import PARTITIONS, TOPIC, Taker, drain, finish, look, restarted, writers
 from cordwood.drills.field.process import BrokerProcess
+from cordwood.drills.field.reader import look, restarted
 from cordwood.drills.field.stage import Stage, until
+from cordwood.drills.field.taker import Taker, drain
 from cordwood.drills.field.witness import Group, History
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
 
 HOUR_MS = 3_600_000
 MOST_HOURS = 3  # producers and groups are remembered for seven days
@@ -64,7 +67,7 @@ def run(stage: Stage) -> None:
     stage.judge(history)
 
 
-def _times(stage: Stage, broker: BrokerProcess, jump) -> None:  # type: ignore[no-untyped-def]
+def _times(stage: Stage, broker: BrokerProcess, jump: Callable[[float], None]) -> None:
     """Look at leases, delays and expiry over a jump forward and a jump back."""
     broker.create(TIMES, 1)
     now_ms = int(time.time() * 1000)
@@ -101,7 +104,7 @@ def _times(stage: Stage, broker: BrokerProcess, jump) -> None:  # type: ignore[n
     jump(0)
 
 
-def _retention(stage: Stage, broker: BrokerProcess, jump) -> None:  # type: ignore[no-untyped-def]
+def _retention(stage: Stage, broker: BrokerProcess, jump: Callable[[float], None]) -> None:
     """What is older than an hour goes when it is two hours later, and not when it is two hours earlier."""
     broker.create("old", 1, retention_ms=HOUR_MS)
     for number in range(10):

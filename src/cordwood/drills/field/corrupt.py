@@ -16,10 +16,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cordwood.drills.field.load import BATCH, PARTITIONS, TOPIC, finish, look, writers
 from cordwood.drills.field.process import BrokerProcess
+from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.witness import History, Place
+from cordwood.drills.field.writer import BATCH, PARTITIONS, TOPIC, finish, writers
 
 DAMAGED = 65
 # An object after each second.

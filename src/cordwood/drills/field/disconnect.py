@@ -9,10 +9,12 @@ import threading
 from cordwood.client.future import Sent
 from cordwood.client.producer import Producer
 from cordwood.drills.field.cable import Cable
-from cordwood.drills.field.load import PARTITIONS, TOPIC, Taker, drain, finish, look, value_of
 from cordwood.drills.field.process import BrokerProcess
+from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, Timeline, until
+from cordwood.drills.field.taker import Taker, drain
 from cordwood.drills.field.witness import Group, History, Place, Write
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, value_of
 
 LEASE_MS = 1_500  # what was on its way to a client when the cable broke comes again after this time
 BURST = 30

@@ -13,11 +13,12 @@ import threading
 import time
 
 from cordwood.drills.field.cable import Cable
-from cordwood.drills.field.load import PARTITIONS, TOPIC, finish, look, writers
 from cordwood.drills.field.process import BrokerProcess
+from cordwood.drills.field.reader import look
 from cordwood.drills.field.servers import BUCKET, start_etcd, start_s3
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.witness import History, Place, Write
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
 from cordwood.machine.objects import StoreUnavailable
 from cordwood.tier.claims_in_etcd import OWNER
 from cordwood.tier.etcd import Etcd

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from cordwood.drills.field.load import TOPIC, write_of
 from cordwood.drills.field.witness import Place, Reading, Seen
+from cordwood.drills.field.writer import TOPIC, write_of
 from cordwood.tier.descriptor import Descriptor, counting, parse
 
 

@@ -7,11 +7,13 @@ SIGKILL cannot, because the kernel still has the bytes. Root only.
 
 import time
 
-from cordwood.drills.field.load import PARTITIONS, TOPIC, Taker, drain, finish, look, restarted, writers
 from cordwood.drills.field.mounts import cut_power, image, mounted
 from cordwood.drills.field.process import BrokerProcess
+from cordwood.drills.field.reader import look, restarted
 from cordwood.drills.field.stage import Stage, until
+from cordwood.drills.field.taker import Taker, drain
 from cordwood.drills.field.witness import Group, History
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
 
 IMAGE_BYTES = 128 << 20
 LIFE_S = 0.5
@@ -34,7 +36,7 @@ def run(stage: Stage) -> None:
                 look(broker, history, f"a reader after power cut {cut}", stage.timeline)
             # New writers each time: what an old one's request was answered is not known to the next life.
             sending = writers(stage, broker, history, shift=f"-{cut}")
-            takers = [Taker(broker.port, history.groups[0], stage.timeline, f"{stage.seed} {cut}")]
+            takers = [Taker(broker.port, history.groups[0], stage.timeline, f"{stage.seed} {cut}", dying=True)]
             takers[0].start()
             before = len(history.acknowledged)
             until(lambda before=before: len(history.acknowledged) > before + 50, "50 acknowledgements")  # type: ignore[misc]

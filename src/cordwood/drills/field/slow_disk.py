@@ -6,11 +6,12 @@ share one commit; throughput falls; nothing else changes. Needs strace.
 
 from statistics import median
 
-from cordwood.drills.field.load import PARTITIONS, TOPIC, finish, look, writers
 from cordwood.drills.field.process import BrokerProcess
+from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.strace import injecting
 from cordwood.drills.field.witness import History
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
 
 DELAY_S = 0.05
 WRITERS = 16

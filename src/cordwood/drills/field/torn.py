@@ -14,10 +14,12 @@ import time
 from pathlib import Path
 from random import Random
 
-from cordwood.drills.field.load import PARTITIONS, TOPIC, finish, look, value_of, writers
 from cordwood.drills.field.process import BrokerProcess
+from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.witness import History, Reading, Write
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, value_of, writers
+from cordwood.journal.frame import MAGIC
 
 SECTOR = 512
 LAST = 40  # messages of the batch that is torn
@@ -56,7 +58,7 @@ def _world(stage: Stage, journal: Path, before: Files, after: Files, number: int
     """Make a directory as this crash would have left it, start a broker on it, and return all that can be read."""
     data = stage.directory(f"torn-{number}")
     name, first, end = _changed(before, after)
-    torn, how = _tear(stage.draw, before[name], after[name], first, end)
+    torn, how = _tear(stage.draw, before[name], after[name][:end] + before[name][end:], first, end)
     shutil.copytree(journal, data / "journal")
     for file, content in before.items():
         (data / "journal" / file).write_bytes(torn if file == name else content)
@@ -102,7 +104,9 @@ def _changed(before: Files, after: Files) -> tuple[str, int, int]:
     (name,) = names
     old, new = before[name], after[name]
     differ = [at for at in range(len(new)) if old[at] != new[at]]
-    return name, differ[0], differ[-1] + 1
+    # The broker may have been idle long enough to write the frame that proves this one: that is another write.
+    another = new.find(MAGIC, differ[0] + 1)
+    return name, differ[0], differ[-1] + 1 if another < 0 else another
 
 
 def _tear(draw: Random, old: bytes, new: bytes, first: int, end: int) -> tuple[bytes, str]:
