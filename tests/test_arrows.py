@@ -54,6 +54,7 @@ ARROWS = {
     "fixture": {"embedding"},
     "drills": {
         "broker",
+        "server",
         "client",
         "edge",
         "spark",
@@ -77,6 +78,7 @@ ARROWS = {
         "client",
         "demo",
         "doors",
+        "drills",
         "edge",
         "spark",
         "journal",

@@ -2,25 +2,27 @@
 
 A mutant is a TOML file: `why`, the `edits` (file, before, after; each `before` stands exactly once in the file), and
 what must fail: `tests` (pytest names), `crashes` (of simulated disks), `histories` (of broker and model, at most so
-many; the seed `first` is tried first, since it killed the mutant before) or `power_cuts` (of a real filesystem).
+many; the seed `first` is tried first, since it killed the mutant before), `power_cuts` (of a real filesystem) or
+`drills` (of `cordwood drill`). Drills take long: only those of a mutant with `drill_in_ci` are run here, all of them by
+`python -m tests.mutants.table`, which keeps what it saw in docs/drills.md.
 """
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from cordwood.drills import journal_power
+from cordwood.drills.field.roster import ROSTER
 from tests.conftest import skip_for_want_of
+from tests.mutants.breaking import MUTANTS, ROOT, drilled, mutated, run
+from tests.mutants.table import kept
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-MUTANTS = sorted(HERE.glob("*.toml"))
+CHECKED = ("tests", "crashes", "histories", "power_cuts")
+BROKEN = {path: tomllib.loads(path.read_text()) for path in MUTANTS}
+TESTED = [path for path, mutant in BROKEN.items() if any(kind in mutant for kind in CHECKED)]
+DRILLED = [path for path, mutant in BROKEN.items() if mutant.get("drill_in_ci")]
 
 CRASH = """
 import logging, sys
@@ -55,32 +57,7 @@ print("killed:" if report.wrong else "survived", report)
 """
 
 
-def mutated(mutant: dict, target: Path) -> Path:
-    """Return a copy of the sources with the mutant's edits made."""
-    shutil.copytree(ROOT / "src", target / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for edit in mutant["edits"]:
-        path = target / "src" / "cordwood" / edit["file"]
-        text = path.read_text()
-        assert text.count(edit["before"]) == 1, f"{edit['file']} has changed: mend the mutant"
-        path.write_text(text.replace(edit["before"], edit["after"]))
-    return target / "src"
-
-
-def run(command: list[str], sources: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("PYTEST_XDIST_WORKER", None)
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-
-
-@pytest.mark.parametrize("path", MUTANTS, ids=[path.stem for path in MUTANTS])
+@pytest.mark.parametrize("path", TESTED, ids=[path.stem for path in TESTED])
 def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
     mutant = tomllib.loads(path.read_text())
     sources = mutated(mutant, tmp_path)
@@ -106,3 +83,32 @@ def test_without_a_mutant_the_same_seeds_survive(kind: str, script: str) -> None
     most = max(tomllib.loads(path.read_text()).get(kind, 0) for path in MUTANTS)
     done = run(["-c", script, str(most), "0"], ROOT / "src")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", DRILLED, ids=[path.stem for path in DRILLED])
+def test_a_drill_kills_the_mutant(path: Path, tmp_path: Path) -> None:
+    mutant = BROKEN[path]
+    for drill in mutant["drills"]:
+        found = drilled(mutated(mutant, tmp_path), drill, tmp_path)
+        if found.verdict == "skipped":
+            skip_for_want_of(found.reason)
+        assert found.verdict == "failed", f"{path.stem} survived {drill}: {found.reason}"
+
+
+def test_every_mutant_changes_what_is_there_and_is_checked_by_something() -> None:
+    for path, mutant in BROKEN.items():
+        assert "drills" in mutant or any(kind in mutant for kind in CHECKED), path.stem
+        for edit in mutant["edits"]:
+            text = (ROOT / "src" / "cordwood" / edit["file"]).read_text()
+            assert text.count(edit["before"]) == 1, f"{path.stem}: {edit['file']} has changed: mend the mutant"
+
+
+def test_every_drill_has_a_mutant_and_the_kept_table_has_them_all() -> None:
+    wanted = {path.stem: mutant["drills"] for path, mutant in BROKEN.items() if "drills" in mutant}
+    assert {drill for drills in wanted.values() for drill in drills} == set(ROSTER)
+    drills, rows = kept((ROOT / "docs" / "drills.md").read_text())
+    assert set(drills) == set(ROSTER)
+    assert set(rows) == set(wanted)
+    for name, must in wanted.items():
+        for drill in must:
+            assert rows[name][drill] == "killed", f"{name} is to be killed by {drill}: make the table anew"

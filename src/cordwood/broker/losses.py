@@ -2,16 +2,19 @@
 
     a snapshot names the place of every message        exact, for all that was appended before it
     frames carry the offsets of what they append       a gap between two of them is what a lost one held
+    a frame says that messages are in the tier         they are not lost, whatever became of the frame they came in
 
 What stood at the very end, behind which nothing is left, only its LSN names.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from cordwood.broker import ops, snapshot
 from cordwood.broker.ranges import Ranges
-from cordwood.errors import CordwoodError, Damage, Damaged
+from cordwood.broker.state import State
+from cordwood.errors import CordwoodError, Damaged
 from cordwood.journal.frame import Kind, unpack
 from cordwood.journal.scan import Scan
 from cordwood.journal.segment import HEADER_BYTES
@@ -19,6 +22,10 @@ from cordwood.journal.survey import SegmentReport, survey
 from cordwood.machine.disk import Directory, File
 
 SHOWN = 20  # ranges in one line
+TIERED = (
+    "Nothing was changed and nothing is lost: the tier has these messages, a later snapshot all else; "
+    "`cordwood wal repair` sets the segment aside."
+)
 
 
 class Loss(NamedTuple):
@@ -53,15 +60,38 @@ def find_losses(directory: Directory, lost: Sequence[tuple[int, int]]) -> list[L
     ]
 
 
+def spares(directory: Directory, lost: Sequence[tuple[int, int]]) -> bool:
+    """Say whether nothing is lost with these frames: a later snapshot has what they say, the tier their messages."""
+    end = max((end for _, end in lost), default=0)
+    for report in reversed(survey(directory).segments):
+        header = report.header
+        if header is None or not header.has_snapshot:
+            continue
+        if report.first < end or report.snapshot_fault is not None:
+            return False  # a start begins with this one, and needs those behind it
+        file = directory.open(report.name, write=False)
+        try:
+            state = _state_of(file, report)
+        finally:
+            file.close()
+        if state is None:
+            return False
+        parts = [part for w in state.writers.values() for parts in w.stages.values() for part in parts]
+        staged = any(first <= part.lsn < end for part in parts for first, end in lost)
+        return not staged and not find_losses(directory, lost)
+    return False
+
+
 def with_losses(directory: Directory, error: Damaged) -> Damaged:
     """Return the error with the messages that are lost named in it."""
     damages = []
     for damage in error.damages:
         losses = find_losses(directory, [(damage.first, damage.end)]) if damage.end > damage.first else []
         reason = damage.reason + (f"; lost: {text_of(losses)}" if losses else "")
-        damages.append(
-            Damage(damage.file, damage.position, damage.first, damage.end, reason, damage.proof, damage.remedy)
-        )
+        damages.append(replace(damage, reason=reason))
+    frames = [(damage.first, damage.end) for damage in damages if damage.end > damage.first]
+    if frames and spares(directory, frames):
+        damages = [replace(damage, remedy=TIERED) for damage in damages]
     return Damaged(damages)
 
 
@@ -78,14 +108,9 @@ def _look_at_snapshot(
     found: dict[tuple[str, int], Ranges],
     ends: dict[tuple[str, int], int],
 ) -> None:
-    header = report.header
-    if header is None or not header.has_snapshot or report.snapshot_fault is not None:
+    state = _state_of(file, report)
+    if state is None:
         return
-    parts = Scan(file, header.identity, HEADER_BYTES, 0, header.chain, end=header.body, snapshot=True)
-    try:
-        state = snapshot.restore(payload for _, _, payload in parts)
-    except (ValueError, KeyError, CordwoodError):
-        return  # whole, but not the broker's: there are no messages to name
     ends.clear()
     for topic in state.topics.values():
         for number, partition in enumerate(topic.partitions):
@@ -93,6 +118,21 @@ def _look_at_snapshot(
             for place in partition.index.places(0, partition.end):
                 if any(first <= place.lsn < end for first, end in lost):
                     found.setdefault((topic.name, number), Ranges()).add(place.first, place.end)
+            if (topic.name, number) in found:
+                for one in partition.index.tiered:
+                    found[(topic.name, number)].remove(one.first, one.end)
+
+
+def _state_of(file: File, report: SegmentReport) -> State | None:
+    """Return the state that a segment begins with, None if it has none that can be read."""
+    header = report.header
+    if header is None or not header.has_snapshot or report.snapshot_fault is not None:
+        return None
+    parts = Scan(file, header.identity, HEADER_BYTES, 0, header.chain, end=header.body, snapshot=True)
+    try:
+        return snapshot.restore(payload for _, _, payload in parts)
+    except (ValueError, KeyError, CordwoodError):
+        return None  # whole, but not the broker's: there are no messages to name
 
 
 def _facts(file: File, report: SegmentReport, lost: Sequence[tuple[int, int]]) -> Iterator[tuple[bool, list[ops.Op]]]:
@@ -132,6 +172,9 @@ def _look_at(
                 ends[key] = piece.first + piece.count
                 if is_lost:
                     found.setdefault(key, Ranges()).add(piece.first, piece.first + piece.count)
+        elif isinstance(op, ops.Stored) and not is_lost:
+            if (op.topic, op.partition) in found:
+                found[(op.topic, op.partition)].remove(op.first, op.end)
         elif isinstance(op, ops.Published):
             for placed in op.placed:
                 key = (placed.topic, placed.piece.partition)

@@ -25,6 +25,7 @@ _PLACES = {
     "wal": "wal",
     "spark": "spark",
     "token": "token",
+    "drill": "drill",
     "demo": "demo",
     "bench": "bench",
 }

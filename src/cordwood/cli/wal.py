@@ -266,12 +266,12 @@ def _tell(found: Survey, verdict: Verdict) -> None:
 def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, dry_run: bool) -> None:
     """Make a damaged journal open again, keeping a copy of all that is changed.
 
-    Without a choice it mends only what can be mended without losing a frame; otherwise it shows what each
-    choice would lose and exits with 65.
+    Without a choice it mends only what can be mended without losing anything: because no frame is lost, or because
+    the tier has the messages of those that are. Otherwise it shows what each choice would lose and exits with 65.
 
     Example: cordwood wal repair ./data --quarantine
     """
-    from cordwood.broker.losses import find_losses, text_of
+    from cordwood.broker.losses import find_losses, spares, text_of
 
     if quarantine and truncate:
         raise Refused("--quarantine and --truncate are two choices; take one")
@@ -283,6 +283,9 @@ def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, 
         if not verdict.damages:
             _report(repair.Repaired((), (), ()), as_json, "nothing to repair: every acknowledged byte holds")
             return
+        if chosen is repair.Choice.MEND and not repair.can_mend(found, verdict):
+            lossless = spares(directory, repair.lost_by(repair.Choice.QUARANTINE, found, verdict))
+            chosen = repair.Choice.QUARANTINE if lossless and not dry_run else chosen
         if dry_run or (chosen is repair.Choice.MEND and not repair.can_mend(found, verdict)):
             _choices(directory, found, verdict, as_json)
             if not dry_run:
@@ -293,6 +296,8 @@ def repair_command(path: Path, as_json: bool, quarantine: bool, truncate: bool, 
     lost = ", ".join(_run_text(run) for run in done.lost) or "no frame"
     if losses:
         lost += f" ({text_of(losses)})"
+    elif done.lost and not (quarantine or truncate):
+        lost += " (no message: the tier has them)"
     changed, copies = ", ".join(done.changed), ", ".join(done.copies)
     _report(
         done,

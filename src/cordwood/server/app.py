@@ -16,6 +16,7 @@ from cordwood.errors import Refused
 from cordwood.http.limits import Limits
 from cordwood.http.listener import Listener
 from cordwood.machine.boot_clock import BootClock
+from cordwood.machine.clock import Clock
 from cordwood.machine.objects.directory import DirectoryObjects
 from cordwood.machine.objects.opening import open_objects
 from cordwood.machine.objects.store import StoreUnavailable
@@ -61,26 +62,35 @@ class App:
         await self.running.close()
 
 
-async def start_app(settings: Settings, *, memory: bool = False, cut: bool = False, insecure: bool = False) -> App:
+async def start_app(
+    settings: Settings,
+    *,
+    memory: bool = False,
+    cut: bool = False,
+    insecure: bool = False,
+    clock: Clock | None = None,
+    terms: Terms | None = None,
+) -> App:
     """Return a broker that is ready. Raises what `open_broker` and `use_tier` raise, OSError if the address is taken.
 
     `cut` says that an operator gave up the end of the journal; `insecure` that it may listen in public as it is.
+    `clock` and the `terms` of a claim are the usual ones but in a drill.
     """
     check_exposure(settings, memory=memory, insecure=insecure)
     shown = certificate(settings)
-    running = open_broker(settings, memory=memory)
+    running = open_broker(settings, memory=memory, clock=clock)
     try:
         if not memory and settings.tier != NO_TIER:
-            await _open_tier(running, settings, cut)
+            await _open_tier(running, settings, cut, terms)
         elif running.has_objects:
             raise Refused("this journal has history in a tier, which --tier none cannot read; give it its store")
-        door = open_door(running)
+        door = open_door(running, clock)
     except BaseException:
         await running.close()
         raise
     body_bytes = max(64 << 20, 2 * settings.max_message_bytes + (1 << 20))
     listener = Listener(
-        handler(running, connections=lambda: running.connections(), door=door),
+        handler(running, connections=lambda: running.connections(), clock=clock, door=door),
         host=settings.host,
         port=settings.port,
         ssl=None if shown is None else shown.context,
@@ -102,13 +112,14 @@ async def start_app(settings: Settings, *, memory: bool = False, cut: bool = Fal
     return App(running, listener, door, watch, secure=shown is not None)
 
 
-async def _open_tier(running: Running, settings: Settings, cut: bool) -> None:
+async def _open_tier(running: Running, settings: Settings, cut: bool, terms: Terms | None) -> None:
     """Take the store. A directory that has no room, say, keeps nobody from using the journal: it is tried again."""
     url = settings.tier or str(Path(settings.data) / "tier")
     owner = f"{socket.gethostname()}, process {os.getpid()}, {settings.data}"
     objects = await asyncio.get_running_loop().run_in_executor(None, open_objects, url)
     locked = isinstance(objects, DirectoryObjects) and settings.metadata == "store"
-    terms = replace(Terms(), patience_ms=LOCK_PATIENCE_MS) if locked else None
+    if locked:
+        terms = replace(terms or Terms(), patience_ms=LOCK_PATIENCE_MS)
     claims = open_claims(settings.metadata, objects, BootClock(), terms)
     try:
         await running.use_tier(objects, claims, owner, cut=cut)
