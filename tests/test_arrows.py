@@ -59,6 +59,8 @@ ARROWS = {
         "journal",
         "machine",
         "sim",
+        "server",
+        "http",
         "wire",
         "record",
         "settings",
