@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint demo serve bench drill lock clean
+.PHONY: help setup test lint demo serve bench drill soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,11 @@ bench: $(READY)  ## measure
 
 drill: $(READY)  ## break things on purpose and see that nothing is lost
 	$(BIN)/python -m cordwood.drills $(ARGS)
+	$(BIN)/cordwood drill
+
+soak: $(READY)  ## a million simulated crashes, then an hour of real load: does anything grow?
+	$(BIN)/python -m cordwood.drills whole --crashes 1000000 $(ARGS)
+	$(BIN)/python -m cordwood.drills soak --minutes 60
 
 # The stamp is written last, so a setup that was cut short is done again. --clear, so that a package
 # dropped from the lock is gone from .venv too. --no-build-isolation builds with the locked hatchling;

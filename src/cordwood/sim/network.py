@@ -76,10 +76,15 @@ class Network:
         self._wires[wire] = None
         return wire
 
-    def server_fell(self, *, silent: bool) -> None:
-        """The listening process is gone; without power nobody is told so at once."""
+    def server_fell(self, *, silent: bool, drop: bool = False) -> None:
+        """The listening process is gone; without power nobody is told so at once.
+
+        `drop`: what is on its way to clients never arrives.
+        """
         self.deaf()
         for wire in list(self._wires):
+            if drop:
+                wire.drop()
             wire.break_client(self._random.randrange(2_000_000) if silent else 0)
 
     def client_fell(self, name: str, *, silent: bool) -> None:
@@ -195,6 +200,10 @@ class Wire:
                 self.break_client(1)
                 if self._transport is not None and self._server is not None:
                     self._server.after_us(self.latency_us, self._server_lost)
+
+    def drop(self) -> None:
+        """Let nothing more come back."""
+        self._receive = lambda data: None
 
     def _come(self, data: bytes) -> None:
         if self.open:

@@ -7,12 +7,13 @@
 The store is another machine's: it outlasts everything. A broker whose journal failed is started again by hand.
 """
 
+import contextlib
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from cordwood.broker.running import open_broker
 from cordwood.broker.state import State
@@ -54,17 +55,24 @@ class Above(Protocol):
     def opened(self, state: State) -> None:
         """Look at what a broker found when it opened."""
 
+    def ended(self, running: SteppedRunning) -> None:
+        """Look at a broker that is over."""
+
     def fell(self, how: str, where: str) -> None:
         """Count a crash."""
 
 
 @dataclass(slots=True)
 class Fuse:
-    """The crash that is to come: before the how-many-th disk operation, or call to the store."""
+    """The crash that is to come: before the how-many-th disk operation, or call to the store.
+
+    With `aim` only those count whose operation or name has it.
+    """
 
     how: str  # "power" or "kill"
     disk: int = 0
     store: int = 0
+    aim: str = ""
 
 
 class Host:
@@ -88,6 +96,7 @@ class Host:
         self._limits = limits
         self._store = store
         self._random = random
+        self._serving: Coroutine[Any, Any, None]
 
     # Starting
 
@@ -97,14 +106,15 @@ class Host:
         self.starts += 1
         name = f"{self._seed}/broker/{self.starts}"
         self.loop = loop = SimLoop(self._above.timeline, Random(f"{name}/threads"), self._above.complain)
-        self.disk.watch = lambda operation, name: self._watch(loop, operation)
+        self.disk.watch = lambda operation, name: self._watch(loop, operation, name)
         self.disk.faults = self._fail
         if self._store is not None:
-            self._store.watch = lambda operation, name: self._watch_store(loop, operation)
+            self._store.watch = lambda operation, name: self._watch_store(loop, operation, name)
         loop.call_soon(self._begin, loop, Random(name))
 
     def _begin(self, loop: SimLoop, random: Random) -> None:
-        loop.create_task(self._serve(loop, random))
+        self._serving = self._serve(loop, random)
+        loop.create_task(self._serving)
 
     async def _serve(self, loop: SimLoop, random: Random) -> None:
         above = self._above
@@ -165,7 +175,9 @@ class Host:
             self.disk.capacity_bytes = capacity
         else:
             self.disk = SimDirectory()
-        self._above.network.server_fell(silent=how != "kill")
+        # With a lost disk goes what was acknowledged and not in the store: so that it is known what anybody heard of,
+        # answers that are on their way are lost, too.
+        self._above.network.server_fell(silent=how != "kill", drop=how == "lost")
         self._above.fell(how, where)
 
     def _give_up(self, loop: SimLoop) -> None:
@@ -177,9 +189,12 @@ class Host:
 
     def _let_go(self, loop: SimLoop) -> None:
         loop.end()
+        if self.running is not None:
+            self._above.ended(self.running)
         self.loop = self.running = self.fuse = None
         self.serving = False
         self.refusing = self.short = 0.0
+        self._above.loop.call_soon(_bury, self._serving)
 
     def close(self, done: Callable[[], None]) -> None:
         """Stop the broker in an orderly way; `done` is called when it is."""
@@ -213,21 +228,21 @@ class Host:
         """Make room on the disk."""
         self.disk.capacity_bytes = None
 
-    def _watch(self, loop: SimLoop, operation: str) -> None:
+    def _watch(self, loop: SimLoop, operation: str, name: str) -> None:
         if not loop.alive:
             raise PowerCut
         fuse = self.fuse
-        if fuse is not None and fuse.disk:
+        if fuse is not None and fuse.disk and fuse.aim in operation:
             fuse.disk -= 1
             if not fuse.disk:
                 self.fall(fuse.how, phase(operation))
                 raise PowerCut
 
-    def _watch_store(self, loop: SimLoop, operation: str) -> None:
+    def _watch_store(self, loop: SimLoop, operation: str, name: str) -> None:
         if not loop.alive:
             raise PowerCut
         fuse = self.fuse
-        if fuse is not None and fuse.store:
+        if fuse is not None and fuse.store and fuse.aim in name:
             fuse.store -= 1
             if not fuse.store:
                 self.fall(fuse.how, phase(operation))
@@ -242,6 +257,13 @@ class Host:
             self._above.note("failed sync" if operation == "sync" else "failed write")
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return None
+
+
+def _bury(serving: Coroutine[Any, Any, None]) -> None:
+    """End what a dead process was doing; else Python complains when it is thrown away."""
+    with contextlib.suppress(BaseException):
+        serving.throw(PowerCut())
+    serving.close()
 
 
 def check_done(state: State, topic: str, group: str, partition: int, offset: int) -> None:

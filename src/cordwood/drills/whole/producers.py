@@ -106,7 +106,7 @@ class Client(Caller):
     async def again(self, reply: Reply | None, tries: int) -> None:
         """Wait a while before the next try."""
         self.world.note("no answer" if reply is None else f"answer {reply.status}")
-        await self.sleep_ms((0.5 + self.random.random()) * min(800, 50 * 2**tries))
+        await self.sleep_ms((0.5 + self.random.random()) * min(1_000, 100 * 2**tries))
 
 
 class Numbered(Client):

@@ -116,7 +116,9 @@ class SteppedCommitter(Committer):
 
 
 class SteppedTiering(Tiering):
-    """Renews its claim in steps of the loop."""
+    """Renews its claim in steps of the loop; looks often, for its life is short."""
+
+    look_s = 0.08
 
     @property
     def holds(self) -> bool:

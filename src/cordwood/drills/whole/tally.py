@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+JUDGED = 1_000  # worlds; in fewer, something rare may well be missing
+
 # Kinds of faults; each has a share of worlds below which a large run is not worth its name.
 FAULTS: dict[str, float] = {
     "power cut of the broker": 0.5,

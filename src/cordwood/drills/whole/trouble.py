@@ -7,10 +7,11 @@ from cordwood.drills.whole.worker import Worker
 from cordwood.sim.loop import SimLoop, Timeline
 from cordwood.sim.network import Network, Trouble
 from cordwood.sim.objects import SimObjects, Weather
+from cordwood.tier.leftovers import TOMBSTONE
 
 POWER_SHARE = 0.6  # of the crashes; the others are kills
-RECOVERY_SHARE = 0.15  # of the starts that do not come to their end
-LONGEST_US = 900_000  # a fuse that nothing burns down by then is a crash between two operations
+RECOVERY_SHARE = 0.25  # of the starts that do not come to their end
+LONGEST_US = 700_000  # a fuse that nothing burns down by then is a crash between two operations
 
 
 class Above(Protocol):
@@ -53,6 +54,13 @@ class Troubles:
         """A broker is about to start; it may not get far."""
         if not self._over and self._random.random() < RECOVERY_SHARE:
             self._above.host.fuse = Fuse(self._how(), disk=self._random.randrange(1, 30))
+        elif not self._over and self._above.store is not None and self._random.random() < 0.08:
+            self._above.host.fuse = Fuse(self._how(), store=self._random.randrange(1, 12))
+
+    def before_worker(self, worker: Worker) -> None:
+        """A worker is about to start; the same."""
+        if not self._over and self._random.random() < 0.15:
+            worker.fuse = ("power" if self._random.random() < 0.6 else "kill", self._random.randrange(1, 25))
 
     def opened(self) -> None:
         """A broker serves; draw how it ends."""
@@ -68,9 +76,12 @@ class Troubles:
         if chance < 0.12:
             self._above.loop.after_us(after_us, self._stop, self._lives)
         elif chance < 0.6:
-            host.fuse = Fuse(self._how(), disk=random.choice((random.randrange(1, 15), random.randrange(1, 80))))
+            aim = random.choice(("", "", "", "", "", "rename", "directory"))
+            most = random.choice((15, 80)) if not aim else 4
+            host.fuse = Fuse(self._how(), disk=random.randrange(1, most), aim=aim)
         elif chance < 0.75 and self._above.store is not None:
-            host.fuse = Fuse(self._how(), store=random.randrange(1, 25))
+            aim = random.choice(("", ".parquet", ".parquet", ".snapshot", TOMBSTONE))
+            host.fuse = Fuse(self._how(), store=random.randrange(1, 25 if not aim else 4), aim=aim)
         self._above.loop.after_us(max(after_us, LONGEST_US // 3), self._end_life, self._lives)
 
     def _how(self) -> str:
@@ -150,7 +161,7 @@ class Troubles:
 
     def _clock(self) -> None:
         clock = self._random.choice((self._above.host, *self._above.workers)).clock
-        jump_ms = self._random.choice((-3_600_000, -1_000, -50, 50, 1_000, 60_000))
+        jump_ms = self._random.choice((-30_000, -1_000, -50, 50, 1_000, 30_000))
         clock.jump_ms(jump_ms)
         self._above.note("clock set back" if jump_ms < 0 else "clock set forward")
 

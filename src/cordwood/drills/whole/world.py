@@ -25,6 +25,7 @@ from cordwood.drills.whole.producers import (
     Publisher,
     in_topic,
 )
+from cordwood.drills.whole.stepped import SteppedRunning
 from cordwood.drills.whole.talk import NDJSON
 from cordwood.drills.whole.tally import Tally
 from cordwood.drills.whole.trouble import Troubles
@@ -39,7 +40,7 @@ from cordwood.sim.objects import SimObjects
 LOG, EVENTS, PUBLISHED, MADE = "log", "events", "published", "made"
 GROUPS = ((LOG, "shared"), (EVENTS, "ordered"))
 CRASHES = 14  # of the broker in one world, about
-STUCK_US = 240_000_000  # what healed has settled after some minutes, or never will
+STUCK_US = 100_000_000  # what is healed has settled after that, or never will
 
 
 class Violation(AssertionError):
@@ -78,14 +79,14 @@ class World:
         self.network = Network(self.timeline, self.random_of("network"), self.note)
         tiered = random.random() < 0.7
         settings = Settings(
-            cache_bytes=random.choice((0, 1_000, 1 << 20)),
+            cache_bytes=random.choice((0, 1_000, 1 << 20, 1 << 20)),
             max_message_bytes=self.large,
             lease_ms=random.choice((300, 700)),
             max_attempts=random.choice((3, 6)),
             backoff_ms=random.choice((0, 50)),
             max_backoff_ms=150,
-            tier_object_bytes=random.choice((300, 2_000)),
-            tier_interval_s=random.choice((1, 3)),
+            tier_object_bytes=random.choice((40, 200)),
+            tier_interval_s=random.choice((2, 6)),
         )
         limits = Limits(
             segment_bytes=random.choice((4096, 8192)),
@@ -109,15 +110,16 @@ class World:
             Consumer(self, "c1", LOG, "shared", streams=random.random() < 0.4),
             Consumer(self, "c2", EVENTS, "ordered", streams=random.random() < 0.3),
         ]
+        may_lose = tiered and random.random() < 0.06
         self.clients: list[Client] = [
             Numbered(self, "p0", LOG, 0),
             Numbered(self, "p1", LOG, 1),
             Plain(self, "s0", LOG),
             Publisher(self, "writer", PUBLISHED),
             self.reader,
-            *([self.maker] if random.random() < 0.5 else []),
+            *([self.maker] if random.random() < 0.7 and not may_lose else []),
         ]
-        self.troubles = Troubles(self, may_lose=tiered and random.random() < 0.06)
+        self.troubles = Troubles(self, may_lose=may_lose)
 
     # What the others ask for
 
@@ -139,6 +141,7 @@ class World:
         self.tally.openings += 1
         for topic in state.topics.values():
             for number, partition in enumerate(topic.partitions):
+                self.truth.holes[(topic.name, number)] = list(partition.holes)
                 if topic.name != MADE:
                     self.truth.check_ends(topic.name, number, partition.end)
         for key in self.deliveries.acked():
@@ -147,7 +150,6 @@ class World:
 
     def fell(self, how: str, where: str) -> None:
         """The broker's process is gone; its machine starts it again."""
-        self._count_shipped()
         if how != "exit":
             self.tally.crashes += 1
             self.tally.phases[where] += 1
@@ -173,6 +175,7 @@ class World:
     def _boot_worker(self, worker: Worker) -> None:
         if worker.loop is None:
             worker.stuck = self.losses > 0
+            self.troubles.before_worker(worker)
             worker.boot()
 
     def lose_disk(self) -> None:
@@ -192,12 +195,12 @@ class World:
         self.note("disk of the broker lost")
         self.host.fall("lost")
 
-    def _count_shipped(self) -> None:
-        running = self.host.running
-        if running is not None and running.broker.counts.objects:
+    def ended(self, running: SteppedRunning) -> None:
+        """Count what a broker did that is over."""
+        if running.broker.counts.objects:
             self.note("object shipped")
-            if running._journal is not None and running._journal.first > 0:
-                self.note("segment released")
+        if running._journal is not None and running._journal.first > 0:
+            self.note("segment released")
 
     # A life
 
@@ -206,7 +209,8 @@ class World:
         self.host.boot()
         self.loop.call_soon(lambda: self.loop.create_task(self._begin()))
         self._until(lambda: self._finished, STUCK_US * 10)
-        check(self._finished, f"nothing goes on: {self._stuck()}")
+        if not self._finished:
+            raise Broken(f"nothing goes on: {self._stuck()}")
         self.tally.messages = len(self.truth.seen)
         self.tally.trace = self._trace.hexdigest()
         self.tally.close()
@@ -242,13 +246,13 @@ class World:
     async def _drain(self) -> None:
         sleep = self.reader.sleep_ms
         while not self._settled():
-            check(self.timeline.now_us - self._drains_since_us < STUCK_US, f"nothing goes on: {self._stuck()}")
+            self._hurry()
             for worker in self.workers:
                 if worker.loop is not None and not worker.settled and self.random.random() < 0.02:
                     worker.fall("kill")  # what an earlier process could not put away, the next one can
             await sleep(100)
         while not await self._done():
-            check(self.timeline.now_us - self._drains_since_us < STUCK_US, f"nothing goes on: {self._stuck()}")
+            self._hurry()
             await sleep(200)
         for consumer in self.consumers:
             consumer.drained = True
@@ -256,6 +260,10 @@ class World:
             await sleep(100)
         await self._judge()
         self._finished = True
+
+    def _hurry(self) -> None:
+        if self.timeline.now_us - self._drains_since_us >= STUCK_US:
+            raise Broken(f"nothing goes on: {self._stuck()}")
 
     def _settled(self) -> bool:
         return (
