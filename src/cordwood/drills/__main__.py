@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing import Pool
 from secrets import randbits
 
+import pyarrow as pa
+
 from cordwood.drills import journal_crash, journal_kill, journal_power, land_kill, outbox_kill, soak, spark_sink_kill
 from cordwood.drills.broker_model.history import Violation, run_history
 from cordwood.drills.broker_model.tally import NAMED, Tally
@@ -182,6 +184,7 @@ def _live_whole(seed: int) -> whole_tally.Tally | str:
     logging.disable(logging.ERROR)  # disks fail by the thousand here, and each says so
     if gc.isenabled():
         gc.disable()
+        pa.set_cpu_count(1)  # its threads would only wait for each other: the objects have a few rows
     try:
         return whole.run_world(seed)
     except whole.Violation as violation:
@@ -249,7 +252,9 @@ DRILLS: dict[str, Callable[[int, int | None, int], list[str]]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m cordwood.drills", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("name", nargs="?", choices=sorted([*DRILLS, "soak"]), help="one drill (default: all but soak)")
+    parser.add_argument(
+        "name", nargs="?", choices=sorted([*DRILLS, "soak"]), help="one drill (default: all but soak)"
+    )
     parser.add_argument("--seed", type=int, default=None, help="the first seed (default: drawn, and printed)")
     parser.add_argument(
         "--disks",

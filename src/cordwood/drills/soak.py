@@ -30,6 +30,7 @@ TOPIC = "soak"
 PRODUCERS = 2
 PEAK_S = 5.0
 SAMPLES = 400  # at most, over the whole soak
+SHORTEST_MINUTES = 0.2
 WAIT_S = 120.0  # for what was sent to be consumed, in the end
 
 
@@ -188,7 +189,7 @@ def _peak(endpoint: str) -> float:
         time.sleep(0.1)
     before, begun = sum(load.said["sent"] for load in loads), time.monotonic()
     time.sleep(PEAK_S)
-    rate = (sum(load.said["sent"] for load in loads) - before) / (time.monotonic() - begun)
+    rate: float = (sum(load.said["sent"] for load in loads) - before) / (time.monotonic() - begun)
     for load in loads:
         load.end()
     return rate
@@ -246,8 +247,8 @@ def table(report: Report) -> str:
 
 def main(minutes: float, out: str) -> int:
     """Soak, print, write `out`.json and `out`.svg; return 1 if something grew or is wrong."""
-    if minutes < 0.2:
-        print("a soak has quarters to compare: give it 0.2 minutes at least", file=sys.stderr)
+    if minutes < SHORTEST_MINUTES:
+        print(f"a soak has quarters to compare: give it {SHORTEST_MINUTES} minutes at least", file=sys.stderr)
         return 2
     print(f"soak: {minutes:g} minutes", flush=True)
     report = run(minutes, tell=lambda line: print(line, flush=True))

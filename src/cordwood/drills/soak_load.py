@@ -4,7 +4,7 @@
     python -m cordwood.drills.soak_load consume ENDPOINT TOPIC
 
 Each says once a second how far it is, as a line of JSON. A producer has a partition to itself, and the n-th message
-that it sends begins with n: so a message's offset is in it, and whoever reads it sees what is missing, or comes twice.
+that it sends begins with n: so a message's offset is in it, and whoever reads it sees what is missing or twice.
 """
 
 import json
@@ -69,7 +69,7 @@ def _ms(seconds: list[float], share: int) -> float:
 
 
 def consume(endpoint: str, topic: str) -> None:
-    """Take everything, in order, and see that each offset has its own number; ends when its input does and all came."""
+    """Take everything, in order, and see that each offset has its own number; end when the input does and all came."""
     ends: dict[int, int] = {}
     wrong = 0
     said = time.monotonic()

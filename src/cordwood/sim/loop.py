@@ -14,8 +14,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from heapq import heappop, heappush
 from random import Random
-from typing import Any
-
+from typing import Any, cast
 
 
 class _Call:
@@ -80,14 +79,17 @@ class Timeline:
                     return
                 if call.call is not None and call.loop.alive:
                     self.calls += 1
-                    events._set_running_loop(call.loop)
+                    events._set_running_loop(cast(Any, call.loop))
                     call.loop.run(call)
         finally:
             events._set_running_loop(outer)
 
 
-class SimLoop(asyncio.AbstractEventLoop):
-    """The event loop of one pretended process. `complain` is told of errors that nobody took."""
+class SimLoop:
+    """The event loop of one pretended process, as far as asyncio needs one: there are no sockets, pipes or signals.
+
+    `complain` is told of errors that nobody took.
+    """
 
     def __init__(self, timeline: Timeline, random: Random, complain: Callable[[BaseException | str], None]):
         self.alive = True
@@ -151,17 +153,15 @@ class SimLoop(asyncio.AbstractEventLoop):
         return call
 
     def create_future(self) -> "asyncio.Future[Any]":
-        return asyncio.Future(loop=self)
+        return asyncio.Future(loop=cast(Any, self))
 
     def create_task(
         self, coro: Any, *, name: str | None = None, context: Context | None = None
     ) -> "asyncio.Task[Any]":
         found: Coroutine[Any, Any, Any] = coro
-        return asyncio.Task(found, loop=self, name=name, context=context)
+        return asyncio.Task(found, loop=cast(Any, self), name=name, context=context)
 
-    def run_in_executor(  # type: ignore[override]
-        self, executor: Any, func: Callable[..., Any], *args: Any
-    ) -> "asyncio.Future[Any]":
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         """Have this done in one go, a while later."""
         future = self.create_future()
         self.after_us(self.thread_us(), self._work, future, func, args)

@@ -248,9 +248,9 @@ class SimTransport(asyncio.Transport):
             return
         view = memoryview(data)
         while len(view) and not self._closed:
-            room = self.protocol.get_buffer(-1)
+            room = memoryview(self.protocol.get_buffer(-1))
             count = min(len(room), len(view))
-            room[:count] = view[:count]  # type: ignore[index]
+            room[:count] = view[:count]
             self.protocol.buffer_updated(count)
             view = view[count:]
 

@@ -1,4 +1,4 @@
-"""The outbox's way out, over a pretended connection: nothing is waited for, what came is there when it is asked for."""
+"""The outbox's way out, over a pretended connection: nothing is waited for; what came is there to be taken."""
 
 from collections import deque
 from collections.abc import Callable

@@ -75,14 +75,21 @@ class Troubles:
             return
         if chance < 0.12:
             self._above.loop.after_us(after_us, self._stop, self._lives)
-        elif chance < 0.6:
+        elif self._buries() and chance < 0.4:
+            host.fuse = Fuse(self._how(), store=random.randrange(1, 3), aim=TOMBSTONE)
+        elif chance < 0.52:
             aim = random.choice(("", "", "", "", "", "rename", "directory"))
-            most = random.choice((15, 80)) if not aim else 4
+            most = random.choice((10, 45)) if not aim else 4
             host.fuse = Fuse(self._how(), disk=random.randrange(1, most), aim=aim)
         elif chance < 0.75 and self._above.store is not None:
-            aim = random.choice(("", ".parquet", ".parquet", ".snapshot", TOMBSTONE))
+            aim = random.choice(("", ".parquet", ".parquet", ".snapshot"))
             host.fuse = Fuse(self._how(), store=random.randrange(1, 25 if not aim else 4), aim=aim)
         self._above.loop.after_us(max(after_us, LONGEST_US // 3), self._end_life, self._lives)
+
+    def _buries(self) -> bool:
+        """Whether the broker is about to delete what is left of a topic."""
+        running = self._above.host.running
+        return self._above.store is not None and running is not None and bool(running.broker.state.graves)
 
     def _how(self) -> str:
         return "power" if self._random.random() < POWER_SHARE else "kill"

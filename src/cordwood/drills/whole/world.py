@@ -299,7 +299,8 @@ class World:
             (worker.name, worker.loop is not None, list(worker.logs), [one.error for one in worker._deliveries])
             for worker in self.workers
         ]
-        return f"serving {self.host.serving}, failed {self.host.failed}, waiting {waits}, groups {lags}, workers {errors}"
+        broker = f"serving {self.host.serving}, failed {self.host.failed}"
+        return f"{broker}, waiting {waits}, groups {lags}, workers {errors}"
 
     # The judgement
 
