@@ -69,7 +69,7 @@ def _ms(seconds: list[float], share: int) -> float:
 
 
 def consume(endpoint: str, topic: str) -> None:
-    """Take everything, in order, and see that each offset has its own number; end when the input does and all came."""
+    """Take everything, in order, and see that each offset has its own number; ends with its input, once all came."""
     ends: dict[int, int] = {}
     wrong = 0
     said = time.monotonic()
