@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint demo serve bench drill fuzz docs reference lock clean
+.PHONY: help setup test lint demo serve bench drill soak fuzz docs reference lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,11 @@ bench: $(READY)  ## measure
 
 drill: $(READY)  ## break things on purpose and see that nothing is lost
 	$(BIN)/python -m cordwood.drills $(ARGS)
+	$(BIN)/cordwood drill
+
+soak: $(READY)  ## a million simulated crashes, then an hour of real load: does anything grow?
+	$(BIN)/python -m cordwood.drills whole --crashes 1000000 $(ARGS)
+	$(BIN)/python -m cordwood.drills soak --minutes 60
 
 fuzz: $(READY)  ## try bytes that nobody meant, some ten minutes of them; FUZZ_EXAMPLES says how many for each test
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-2000} $(BIN)/python -m pytest -n 2 -q --timeout=3600 tests/fuzz $(ARGS)

@@ -62,6 +62,8 @@ ARROWS = {
         "journal",
         "machine",
         "sim",
+        "server",
+        "http",
         "wire",
         "record",
         "settings",

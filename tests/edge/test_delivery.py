@@ -197,3 +197,29 @@ def test_outboxes_take_turns() -> None:
         one.clock.pass_ms(10)
     assert all(not other.delivery.pending for other in others), "nobody waits for a large one"
     assert one.delivery.pending
+
+
+def test_nothing_is_sent_behind_a_question_that_broke_the_wire() -> None:
+    world = World(5)
+    world.append(b"first")
+    world.run()
+    other = World(6, producer="producer-2")  # nobody has asked for it yet how many partitions there are
+    world.sender.add(other.delivery)
+    world.append(b"more")
+    other.append(b"new")
+    asked = 0
+
+    def broken(topic: str) -> int:
+        nonlocal asked
+        asked += 1
+        assert asked < 10, "what was under way is given up and sent again for ever"
+        raise ConnectionResetError("the wire broke")
+
+    world.broker.partitions = broken  # type: ignore[method-assign]
+    for delivery in (world.delivery, other.delivery):
+        delivery.hasten(1)
+    before = world.broker.requests
+    world.sender.turn()
+    assert asked == 1
+    assert world.broker.requests <= before + 1
+    assert world.sender.failing

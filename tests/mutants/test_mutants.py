@@ -3,8 +3,8 @@
 A mutant is a TOML file: `why`, the `edits` (file, before, after; each `before` stands exactly once in the file), and
 what must fail: `tests` (pytest names), `crashes` (of simulated disks), `histories` (of broker and model, at most so
 many; the seed `first` is tried first, since it killed the mutant before), `power_cuts` (of a real filesystem) or
-`drills` (of `cordwood drill`). Drills take long: only those of a mutant with `drill_in_ci` are run here, all of them by
-`python -m tests.mutants.table`, which keeps what it saw in docs/drills.md.
+`drills` (of `cordwood drill`). Drills take long: only those of a mutant with `drill_in_ci` are run here, all of them
+by `python -m tests.mutants.table`, which keeps what it saw in docs/drills.md.
 """
 
 import re

@@ -49,6 +49,10 @@ _FRAMES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 class Running:
     """An open broker. Made by `open_broker` on the loop that it runs on."""
 
+    # Who commits and who tiers, each with threads of its own; a simulator has other ones, without.
+    committing: type[Committer] = Committer
+    tiering_by: type[Tiering] = Tiering
+
     def __init__(self, settings: Settings, clock: Clock, random: Random, ledger: Ledger, *, memory: bool):
         self.settings = settings
         self.memory = memory
@@ -83,7 +87,7 @@ class Running:
         """Go on from a journal that was opened with this broker's ledger as its fold."""
         self._journal = journal
         mode: SyncMode = self.settings.sync  # type: ignore[assignment]  # checked when it was set
-        self._committer = Committer(
+        self._committer = self.committing(
             journal,
             self._told_by_thread,
             failed=lambda error: self._from_thread(self._failed, error),
@@ -122,7 +126,7 @@ class Running:
             self._journal.read_ahead,
             collects=not cut,
         )
-        tiering = Tiering(self._ledger, self.broker.shipping, self._clock, objects, claim, rounds, self)
+        tiering = self.tiering_by(self._ledger, self.broker.shipping, self._clock, objects, claim, rounds, self)
         try:
             name = f"{self._random.getrandbits(64):016x}"
             joining = join(self._ledger, objects, claim.catalogue, claim.epoch, name, cut=cut)
@@ -403,6 +407,8 @@ def open_broker(
     directory: Directory | None = None,
     clock: Clock | None = None,
     random: Random | None = None,
+    limits: Limits | None = None,
+    kind: type[Running] = Running,
 ) -> Running:
     """Return a running broker on `settings.data` (or on the directory given), recovered to its last durable frame.
 
@@ -410,7 +416,7 @@ def open_broker(
     """
     clock, random = clock or SystemClock(), random or SystemRandom()
     ledger = Ledger(settings.cache_bytes, settings.sync)
-    running = Running(settings, clock, random, ledger, memory=memory)
+    running = kind(settings, clock, random, ledger, memory=memory)
     if memory:
         running.use_memory()
         return running
@@ -418,7 +424,7 @@ def open_broker(
         path = Path(settings.data) / "journal"
         make_directory(path)
         directory = RealDirectory(path)
-    limits = Limits(
+    limits = limits or Limits(
         segment_bytes=settings.segment_bytes,
         max_batch_bytes=settings.max_batch_bytes,
         segment_max_age_ms=settings.segment_max_age_s * 1000,

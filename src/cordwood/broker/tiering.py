@@ -65,6 +65,8 @@ class Owner(Protocol):
 class Tiering:
     """One broker's tier, under one claim."""
 
+    look_s = LOOK_S
+
     def __init__(
         self,
         ledger: Ledger,
@@ -125,7 +127,7 @@ class Tiering:
     # Rounds
 
     async def _run(self) -> None:
-        wait_s = LOOK_S
+        wait_s = self.look_s
         while not self._closing.is_set():
             try:
                 await asyncio.wait_for(self._closing.wait(), wait_s)
@@ -136,7 +138,7 @@ class Tiering:
                 continue
             try:
                 await self.round()
-                self.trouble, wait_s = None, LOOK_S
+                self.trouble, wait_s = None, self.look_s
             except ClaimLost as error:
                 self._owner.lose_claim(Unavailable(f"{error}; start this broker again"))
                 return

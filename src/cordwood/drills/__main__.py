@@ -1,6 +1,9 @@
 """`make drill`: every drill, at scale, with counts and seeds printed. Exit code 1 if one fails.
 
 python -m cordwood.drills                        all of them
+python -m cordwood.drills whole --seed 7 --worlds 1
+python -m cordwood.drills whole --crashes 1000000
+python -m cordwood.drills soak --minutes 60      only when it is named
 python -m cordwood.drills journal-crash --seed 7 --disks 1
 python -m cordwood.drills broker-model --seed 7 --histories 1
 python -m cordwood.drills spark-sink-kill --kills 1
@@ -16,9 +19,13 @@ from collections.abc import Callable, Sequence
 from multiprocessing import Pool
 from secrets import randbits
 
-from cordwood.drills import journal_crash, journal_kill, journal_power, land_kill, outbox_kill, spark_sink_kill
+import pyarrow as pa
+
+from cordwood.drills import journal_crash, journal_kill, journal_power, land_kill, outbox_kill, soak, spark_sink_kill
 from cordwood.drills.broker_model.history import Violation, run_history
 from cordwood.drills.broker_model.tally import NAMED, Tally
+from cordwood.drills.whole import tally as whole_tally
+from cordwood.drills.whole import world as whole
 
 CRASHES = 100_000
 HISTORIES = 20_000
@@ -125,6 +132,68 @@ def _live(seed: int) -> Tally | str:
             gc.collect()
 
 
+def drill_whole(seed: int, worlds: int | None, jobs: int, crashes: int = CRASHES) -> list[str]:
+    """Crash the whole broker 100,000 times, with its tier, outboxes and clients; return what went wrong."""
+    most = worlds or crashes  # a world has more than one crash
+    tally = whole_tally.Tally()
+    wrong: list[str] = []
+    begun = time.monotonic()
+    done = 0
+    with Pool(jobs) as pool:
+        for result in pool.imap_unordered(_live_whole, range(seed, seed + most), chunksize=4):
+            done += 1
+            if isinstance(result, str):
+                wrong.append(result)
+            else:
+                tally.add(result)
+            if done % 500 == 0:
+                rate = tally.crashes / (time.monotonic() - begun)
+                text = f"  … {tally.crashes} crashes in {done} worlds ({rate:.0f}/s), {len(wrong)} wrong"
+                print(text, file=sys.stderr, flush=True)
+            if worlds is None and tally.crashes >= crashes:
+                pool.terminate()
+                break
+    seconds = time.monotonic() - begun
+    print(
+        f"  {tally.crashes} crashes of the whole broker and {tally.worker_crashes} of workers in {done} worlds, "
+        f"{seconds:.0f} s ({tally.crashes / seconds:.0f} crashes/s), {tally.openings} openings that served, "
+        f"{tally.messages} messages checked, seeds {seed} to {seed + done - 1}"
+    )
+    _print_shares(tally)
+    if done == 1:
+        print(f"  the trace of this world is {tally.trace}")
+    elif done >= whole_tally.JUDGED:
+        wrong += [f"too seldom: {line}" for line in tally.missing()]
+    else:
+        print(f"  fewer than {whole_tally.JUDGED} worlds: the shares are not judged")
+    return wrong
+
+
+def _print_shares(tally: whole_tally.Tally) -> None:
+    for title, names in (
+        ("of the broker's crashes fell into", whole_tally.PHASES),
+        ("of the workers' crashes fell into", whole_tally.WORKER_PHASES),
+        ("of the worlds had", {**whole_tally.FAULTS, **whole_tally.DEEDS}),
+    ):
+        for name in sorted(names, key=lambda name: -tally.share(name)):
+            count = tally.phases[name] or tally.happened[name]
+            print(f"  {tally.share(name):6.1%} {title} {name} ({count})")
+
+
+def _live_whole(seed: int) -> whole_tally.Tally | str:
+    logging.disable(logging.ERROR)  # disks fail by the thousand here, and each says so
+    if gc.isenabled():
+        gc.disable()
+        pa.set_cpu_count(1)  # its threads would only wait for each other: the objects have a few rows
+    try:
+        return whole.run_world(seed)
+    except whole.Violation as violation:
+        return f"{violation}: python -m cordwood.drills whole --seed {seed} --worlds 1"
+    finally:
+        if seed % 16 == 0:
+            gc.collect()
+
+
 def drill_outbox_kill(seed: int, kills: int | None, jobs: int) -> list[str]:
     """Kill workers that append and send, and the broker under them, 200 times; return what went wrong."""
     logging.disable(logging.WARNING)
@@ -174,6 +243,7 @@ DRILLS: dict[str, Callable[[int, int | None, int], list[str]]] = {
     "journal-kill": drill_journal_kill,
     "journal-power": drill_journal_power,
     "broker-model": drill_broker_model,
+    "whole": drill_whole,
     "outbox-kill": drill_outbox_kill,
     "spark-sink-kill": drill_spark_sink_kill,
     "land-kill": drill_land_kill,
@@ -182,18 +252,34 @@ DRILLS: dict[str, Callable[[int, int | None, int], list[str]]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m cordwood.drills", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("name", nargs="?", choices=sorted(DRILLS), help="one drill (default: all)")
+    parser.add_argument(
+        "name", nargs="?", choices=sorted([*DRILLS, "soak"]), help="one drill (default: all but soak)"
+    )
     parser.add_argument("--seed", type=int, default=None, help="the first seed (default: drawn, and printed)")
     parser.add_argument(
-        "--disks", "--histories", "--kills", type=int, default=None, help="how many disks, kills or histories"
+        "--disks",
+        "--histories",
+        "--kills",
+        "--worlds",
+        type=int,
+        default=None,
+        help="how many disks, histories, kills or worlds",
     )
+    parser.add_argument("--crashes", type=int, default=CRASHES, help="of the whole broker (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long to soak (default: %(default)s)")
+    parser.add_argument("--out", default="soak", help="where the soak's JSON and SVG go (default: %(default)s.*)")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else randbits(40)
+    if options.name == "soak":
+        return soak.main(options.minutes, options.out)
     failed = False
     for name in [options.name] if options.name else DRILLS:
         print(f"{name}: seed {seed}", flush=True)
-        wrong = DRILLS[name](seed, options.disks, options.jobs)
+        if name == "whole":
+            wrong = drill_whole(seed, options.disks, options.jobs, options.crashes)
+        else:
+            wrong = DRILLS[name](seed, options.disks, options.jobs)
         for line in wrong[:20]:
             print(f"  WRONG {line}")
         print(f"{name}: {'failed' if wrong else 'passed'}", flush=True)

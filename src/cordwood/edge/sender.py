@@ -187,6 +187,8 @@ class Sender:
                     skipped += 1
                     continue
             if delivery.partitions is None and not self._ask(delivery, now):
+                if self._not_before_ms > now:
+                    return  # the wire broke, and with it all that was under way: nobody sends before the wait is over
                 skipped += 1
                 continue
             try:

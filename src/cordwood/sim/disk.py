@@ -239,6 +239,15 @@ class SimDirectory:
     def close(self) -> None:
         self._locked = False
 
+    def after_kill(self) -> "SimDirectory":
+        """Return the same disk for the next process: what was written and not synced is there, and still not synced.
+
+        The one before it is dead: what it does from here on changes the same files, so let its `watch` raise.
+        """
+        disk = SimDirectory(self.capacity_bytes)
+        disk._names, disk._durable_names, disk._renames = self._names, self._durable_names, self._renames
+        return disk
+
     def image(self) -> CrashImage:
         """Capture what is on the disk now, synced and not."""
         inodes = {id(inode): inode for inode in self._durable_names.values()}
