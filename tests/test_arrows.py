@@ -62,7 +62,6 @@ ARROWS = {
         "journal",
         "machine",
         "sim",
-        "server",
         "http",
         "wire",
         "record",

@@ -25,7 +25,7 @@ STRANGER = "the answer is not a Cordwood broker's; is the endpoint right?"
 ARROW = "application/vnd.apache.arrow.stream"
 MOST_WAIT_MS = 600_000  # what a broker may ask to wait: a wrong number must not end the sending for years
 MOST_EPOCH = 1 << 31  # a higher one is no broker's: it would leave no next one
-_FAR = 1 << 62  # a number that never comes next
+FAR = 1 << 62  # a number that never comes next
 
 
 class Post(Protocol):
@@ -96,8 +96,8 @@ class HttpPost:
         try:
             for place in batch.counts:
                 # What comes much too early is refused, and the refusal says what comes next. Nothing is stored.
-                query = f"&partition={place}&epoch={batch.epoch}&sequence={_FAR}"
-                error = error_of(connection.request("POST", _target(batch, query), b'{"value":null}\n', NDJSON))
+                query = f"&partition={place}&epoch={batch.epoch}&sequence={FAR}"
+                error = error_of(connection.request("POST", target(batch, query), b'{"value":null}\n', NDJSON))
                 following = error.facts.get("expected_sequence") if isinstance(error, Conflict) else None
                 if not isinstance(following, int):
                     return None
@@ -111,7 +111,7 @@ class HttpPost:
         assert self._connection is not None, "it is made by now"
         size = sum(memoryview(piece).nbytes for piece in batch.body)
         self._under_way.append(batch.count)
-        self._connection.send([self._connection.head("POST", _target(batch, batch.query), size, ARROW), *batch.body])
+        self._connection.send([self._connection.head("POST", target(batch, batch.query), size, ARROW), *batch.body])
         batch.body = []  # if it must go again, it is made again: a day without a broker must not hold memory
 
     def receive(self) -> Answer:
@@ -131,7 +131,8 @@ class HttpPost:
             self._connection = None
 
 
-def _target(batch: Batch, query: str) -> str:
+def target(batch: Batch, query: str) -> str:
+    """Return where a batch is posted to."""
     assert batch.topic is not None, "what goes to a broker has a topic"
     return f"/v1/produce?topic={quote(batch.topic, safe='')}&producer_id={batch.producer}{query}"
 

@@ -44,7 +44,7 @@ class Talk:
         piece: Callable[[bytes], None] | None = None,
     ) -> None:
         """Send a request; `got` is called once. With `piece` the body is a stream, handed over as it comes."""
-        head = f"{method} {target} HTTP/1.1\r\nHost: broker\r\nAccept: {accept}\r\n"
+        head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n"
         if body:
             head += f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
         timer = None if piece is not None else self._loop.after_us(TIMEOUT_US, self._overdue)
