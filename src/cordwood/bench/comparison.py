@@ -44,7 +44,7 @@ WARM_UP_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured; no races are all races. The defaults take some 15 minutes and 8 GiB of disk."""
+    """How much is measured; no races are all races. The defaults take some 15 minutes with every peer."""
 
     rounds: int = 3
     seconds: float = 0.6  # one lap
