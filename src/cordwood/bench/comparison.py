@@ -51,7 +51,7 @@ class Effort:
     races: tuple[str, ...] = ()
 
 
-QUICK = Effort(1, 0.2, (batches_name(SMALL, 1000), LOOP, SINGLES, TAKE_BATCHES, TAKE_EACH))
+QUICK = Effort(1, 0.15, (batches_name(SMALL, 1000), LOOP, SINGLES, TAKE_BATCHES, TAKE_EACH))
 
 
 @dataclass(frozen=True, slots=True)
