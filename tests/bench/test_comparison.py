@@ -17,6 +17,7 @@ from cordwood.bench.peers.roster import System, every_mode, running
 COMMAND = (sys.executable, "-m", "cordwood", "bench", "--quick", "--only", "sqlite")
 
 
+@pytest.mark.timeout(300)  # some 10 s of processor time; on a machine that others use, much more
 def test_the_command_compares_and_leaves_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "--json", "--chart", "chart.svg"], cwd=tmp_path, capture_output=True, text=True, check=False

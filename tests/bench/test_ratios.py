@@ -9,6 +9,7 @@ from rich.console import Console
 
 from cordwood.bench import chart, ratios, table
 from cordwood.bench.comparison import Comparison
+from cordwood.bench.contest import race_names
 from cordwood.bench.modes import CORDWOOD, NATS, RABBITMQ, SQLITE
 from cordwood.bench.peers.roster import Entrant
 from cordwood.bench.race import Lap, Race
@@ -68,10 +69,23 @@ def test_the_table_names_version_setting_survival_and_who_is_left_out() -> None:
     lines = {line.strip().split("  ")[0]: line.split() for line in said.splitlines() if line.strip()}
     assert lines["SQLite (safe)"][-3:] == ["yes", "8.00×", "9.00×"]
     assert lines["RabbitMQ (default)"][-3:] == ["no", "32.0×", "–"]  # of the second block
-    assert lines["bare disk, synced writes a second"][-2:] == ["500", "500"]
+    assert lines["synced writes of bare disk"][-2:] == ["500", "500"]
     assert f"SQLite (NORMAL) 3: {NORMAL.mode.setting}. Power cut: {NORMAL.mode.survival}." in said
     assert "NATS JetStream (safe) is left out: nats-server is not installed." in said
     assert "SQLite (safe) failed: the disk is full." in said
+
+
+def test_every_race_has_its_column_on_paper() -> None:
+    page = io.StringIO()
+    rates = {"safe": 1_234_567.0, "interval": 950_000.0, "full": 800.0}
+    table.show(
+        Comparison("", [SAFE, INTERVAL, FULL], [_race(name, **rates) for name in race_names()]),
+        Console(width=118, file=page),
+    )
+    (line,) = [
+        line for line in page.getvalue().splitlines() if line.strip().startswith("SQLite (safe) ") and "×" in line
+    ]
+    assert line.split()[2:] == ["yes", *["1,543×"] * len(race_names())]
 
 
 def test_the_json_has_systems_races_and_ratios() -> None:
@@ -84,10 +98,15 @@ def test_the_json_has_systems_races_and_ratios() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "said"), [(950, "950"), (12_345, "12.3 k"), (999_900, "1.0 M"), (150_000, "150 k"), (2_500_000, "2.5 M")]
+    ("rate", "said"), [(950, "950"), (12_345, "12.3k"), (999_900, "1.0M"), (150_000, "150k"), (2_500_000, "2.5M")]
 )
 def test_a_rate_is_said_in_few_letters(rate: float, said: str) -> None:
     assert table.short(rate) == said
+
+
+@pytest.mark.parametrize(("ratio", "said"), [(0.004, "0.004×"), (0.85, "0.85×"), (12.34, "12.3×"), (1234, "1,234×")])
+def test_a_ratio_has_three_figures_at_least(ratio: float, said: str) -> None:
+    assert table.times(ratio) == said
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])

@@ -44,14 +44,14 @@ WARM_UP_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured; no races are all races. The defaults take some 15 minutes and 8 GiB of disk."""
+    """How much is measured; no races are all races. The defaults take some 15 minutes with every peer."""
 
     rounds: int = 3
     seconds: float = 0.6  # one lap
     races: tuple[str, ...] = ()
 
 
-QUICK = Effort(1, 0.2, (batches_name(SMALL, 1000), LOOP, SINGLES, TAKE_BATCHES, TAKE_EACH))
+QUICK = Effort(1, 0.15, (batches_name(SMALL, 1000), LOOP, SINGLES, TAKE_BATCHES, TAKE_EACH))
 
 
 @dataclass(frozen=True, slots=True)
