@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cordwood.doors import plan
+from cordwood.doors import danube, plan
 from cordwood.doors.bincode import NotBincode, Reader
 from cordwood.doors.preamble import check as check_preamble
 from cordwood.doors.recognise import recognise
@@ -133,3 +133,23 @@ def test_bincode_reads_or_refuses(data: bytes) -> None:
 def test_a_preamble_is_right_or_told(data: bytes) -> None:
     found = list(check_preamble(memoryview(data), "f", writers.BLIP_HEADER))
     assert bool(found) == (data[: len(writers.BLIP_HEADER)] != writers.BLIP_HEADER)
+
+
+def test_a_log_with_many_damaged_lengths_is_read_in_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Found: a megabyte was looked through behind each of them, however near the next whole frame was.
+    looked = 0
+    plain = danube.Frames.candidates
+
+    def counted(self: danube.Frames, data: memoryview, start: int, stop: int) -> Any:
+        nonlocal looked
+        looked += stop - start
+        return plain(self, data, start, stop)
+
+    monkeypatch.setattr(danube.Frames, "candidates", counted)
+    frames = [bytearray(writers.frame(n, writers.danube_payload(b"v" * 200, n))) for n in range(100)]
+    for frame in frames[1::2]:
+        frame[9] ^= 1  # the length
+    data = b"".join(map(bytes, frames)) + writers.danube([b"y" * 500_000] * 4, first=100)
+    found = [item for _, item in source(DOORS["danube"], data).items()]
+    assert sum(isinstance(item, Record) for item in found) == 54
+    assert looked < len(data)

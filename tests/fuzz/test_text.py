@@ -74,6 +74,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 @example("9" * 5000 + "d")  # found: ValueError
 @example("٣d")  # found: taken for 3
 @example("1d\n")
+@example("999999999999d")  # found: more milliseconds than a number holds
 def test_a_duration_is_milliseconds_or_a_usage_error(text: str) -> None:
     try:
         found = Duration().convert(text, None, None)

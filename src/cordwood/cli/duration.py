@@ -16,7 +16,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         """Return milliseconds."""
         if isinstance(value, int):
             return value
-        found = re.fullmatch(r"([0-9]{1,12})(d|h|m|s|ms)", str(value))
+        found = re.fullmatch(r"([0-9]{1,10})(d|h|m|s|ms)", str(value))
         if found is None:
             self.fail(f"{value!r} is no length of time: say 30d, 12h, 45m, 90s or 500ms", param, ctx)
         return int(found[1]) * UNITS_MS[found[2]]

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from cordwood.doors.record import Item, Kind, Place, Record
 
 SANE_NUMBER = 1 << 48  # no log has come so far; above it a number is damaged bytes
+FIRST_WINDOW_BYTES = 4 << 10  # the next whole frame is near by, as a rule; a megabyte takes 30 ms to look through
 WINDOW_BYTES = 1 << 20  # looked through at once
 MOST_CHECKED_BYTES = 1 << 30  # checksummed while looking; crafted lengths could make it the square of the file
 
@@ -87,8 +88,11 @@ def _next(data: memoryview, bad: int, last: int | None, layout: Layout) -> int |
     # is damaged: then what is inside is its own payload, whatever it looks like.
     is_last = claimed is not None and claimed[1] == len(data) and (last is None or claimed[0] == last + 1)
     checked = 0
-    for start in range(bad + 1, len(data), WINDOW_BYTES):
-        possible = layout.candidates(data, start, min(start + WINDOW_BYTES, len(data)))
+    start, window = bad + 1, FIRST_WINDOW_BYTES
+    while start < len(data):
+        stop = min(start + window, len(data))
+        possible = layout.candidates(data, start, stop)
+        start, window = stop, min(2 * window, WINDOW_BYTES)
         for position in map(int, possible):
             asked = layout.claim(data, position)
             if asked is None or asked[1] > len(data):
