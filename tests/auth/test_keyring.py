@@ -7,8 +7,9 @@ from cordwood.auth.keyring import Keyring, Unknown
 from cordwood.auth.right import Grant, Right
 
 RIGHTS = (Grant(Right.PRODUCE, "a"),)
-ONE, TEXT = token.make("one", RIGHTS, 1_000, expires_at=9_000)
-TWO, OTHER = token.make("two", RIGHTS, 1_000)
+# Always the same: the names of tests are made of them.
+ONE, TEXT = token.make("one", RIGHTS, 1_000, 9_000, random=lambda count: bytes(range(1, count + 1)))
+TWO, OTHER = token.make("two", RIGHTS, 1_000, random=lambda count: bytes(range(2, count + 2)))
 
 
 def shown(text: str) -> bytes:

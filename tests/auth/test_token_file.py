@@ -131,6 +131,7 @@ GOOD = json.loads(encode((make(),)))
         {"version": 1, "tokens": [GOOD["tokens"][0] | {"name": "0123456789ab"}]},
         {"version": 1, "tokens": [GOOD["tokens"][0] | {"expires_at": 1}]},
     ],
+    ids=lambda data: str(data)[:20] if isinstance(data, bytes) else None,
 )
 def test_what_is_no_file_of_tokens_is_refused_by_its_name(data: object) -> None:
     text = data if isinstance(data, bytes) else json.dumps(data).encode()

@@ -189,6 +189,14 @@ def test_messages_reach_no_topic_that_may_not_be_produced_to(locked: Locked) -> 
         assert (
             locked.status("O", "POST", path, {"value": "x"}, {"X-HTTP-Method-Override": "GET"}, topic="orders") == 403
         )
+    batch = {"writer": "mine", "batch": 0}
+    for path in ("/v1/stage", "/stage"):
+        assert locked.status("O", "POST", path, {"topic": "orders", "value": "x"}, **batch) == 403
+        assert locked.status("O", "POST", path, {"value": "x"}, topic="orders", **batch) == 403
+        assert locked.status("O", "POST", path, line, NDJSON, **batch) == 403
+        assert locked.status("O", "POST", path, line * 9_000, NDJSON, **batch) == 403
+        assert locked.status("O", "POST", path, table, ARROW, topic="orders", **batch) == 403
+    assert locked.status("O", "POST", "/v1/publish", batch) == 409, "nothing is staged"
     assert locked.end() == before
     assert server.post("/v1/produce", {"value": "x"}, mine, topic="other").status == 200
 
