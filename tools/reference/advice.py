@@ -74,6 +74,7 @@ REASONS = {
     "pending_bytes_full": "`max_pending_bytes` of the broker: so much waits for the disk, or is being received. The"
     " disk is too slow for this"
     " load; wait, or send in larger batches.",
+    "lookers_full": "So many live views of the dashboard are open as one broker serves; close one.",
     "producer_buffer_full": "`buffer_bytes` of a `Producer` stayed full for `max_block_ms`: the broker is away, or"
     " slower than the program."
     " Nothing of this message was sent.",

@@ -27,6 +27,7 @@ PARTS = {
     "doors": "Importing logs of other systems",
     "cli": "Commands",
     "demo": "Commands",
+    "bench": "Commands",
     "embedding": "A broker in this process",
     "journal": "The journal",
     "tier": "The tier",
@@ -110,8 +111,8 @@ def _sentences() -> list[str]:
     for one in raised():
         if any(letter.isalpha() for letter in one.words):
             name = f"{one.kind} {one.status}" if one.status else one.kind
-            titles.setdefault(PARTS[one.part], []).append((one.words, name))
-    for title in dict.fromkeys(PARTS.values()):
+            titles.setdefault(PARTS.get(one.part, one.part.capitalize()), []).append((one.words, name))
+    for title in dict.fromkeys((*PARTS.values(), *sorted(titles))):
         if title in titles:
             rows = sorted(set(titles[title]), key=lambda row: (row[0].lower(), row[1]))
             parts += [

@@ -9,7 +9,8 @@ from cordwood.settings import OTHER_VARIABLES, PREFIX, Settings
 from tools.reference.markdown import code, page, table
 
 _KINDS = {int: "whole number", bool: "true or false", str: "text"}
-_OTHERS = {
+OTHERS = {
+    "CORDWOOD_CA": "a file with the authority that clients trust for https",
     "CORDWOOD_CONFIG": "the TOML file, where `--config` names none",
     "CORDWOOD_ENDPOINT": "the broker that commands, Spark and `cordwood run` talk to",
     "CORDWOOD_OUTBOX": "where outboxes are on this computer",
@@ -33,7 +34,7 @@ def written() -> str:
         " group set"
         " TOPIC GROUP NAME=VALUE`; `NAME=default` follows the broker again.\n",
         "## Other variables\n",
-        table(("variable", "what"), ((code(name), _OTHERS.get(name, "")) for name in sorted(OTHER_VARIABLES))),
+        table(("variable", "what"), ((code(name), OTHERS.get(name, "")) for name in sorted(OTHER_VARIABLES))),
     )
 
 
