@@ -46,7 +46,7 @@ def run(stage: Stage) -> None:
     stage.expect("the broker stops cleanly", (code := broker.stop()) == 0, f"exit code {code}")
     segments = _segments(broker.data)
     stage.expect("two segments or more", len(segments) >= 2, ", ".join(path.name for path in segments))
-    flips = stage.times(2, 12)
+    flips = stage.times(2, 10)
     for number in range(flips):
         place = "the tail" if number % 2 else "the middle"
         _round(stage, broker.data, history, segments[-1] if number % 2 else segments[-2], place)

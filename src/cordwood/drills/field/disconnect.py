@@ -66,7 +66,7 @@ def run(stage: Stage) -> None:
     cable = Cable(broker.port, f"{stage.name} {stage.seed}")
     stage.stack.callback(cable.close)
     history = History(groups=[Group("workers", counted=False)])
-    cuts = stage.times(60, 1_500)
+    cuts = stage.times(60, 600)
     stage.step(f"publish and consume over a cable that breaks {cuts} times, each time at a random byte")
     cable.breaking = True
     endpoint = f"http://127.0.0.1:{cable.port}"

@@ -57,7 +57,8 @@ def start_s3(stage: Stage) -> dict[str, str]:
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
     ]
-    command += [f"-filer.localSocket={directory}/filer.sock", f"-s3.localSocket={directory}/s3.sock"]
+    # Relative to where it runs: the name of a socket has 107 bytes at most.
+    command += ["-filer.localSocket=s3/filer.sock", "-s3.localSocket=s3/s3.sock"]
 
     def ready() -> None:
         open_objects(f"s3://{BUCKET}/ready", env).put(str(time.monotonic_ns()), b"")

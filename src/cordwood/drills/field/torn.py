@@ -47,7 +47,7 @@ def run(stage: Stage) -> None:
     history.sent.update(last)
     name, first, end = _changed(before, after)
     stage.expect("one write in one file", end > first, f"{name}, bytes {first} to {end - 1}")
-    worlds = [_world(stage, journal, before, after, number) for number in range(stage.times(3, 30))]
+    worlds = [_world(stage, journal, before, after, number) for number in range(stage.times(3, 20))]
     found = [sum(seen.write in last for seen in world.seen) for world in worlds]
     some = [count for count in found if 0 < count < LAST]
     stage.expect("of a torn batch all or nothing", not some, f"{found.count(LAST)} times all, {len(some)} times some")
