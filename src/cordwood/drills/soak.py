@@ -31,6 +31,7 @@ PRODUCERS = 2
 PEAK_S = 5.0
 SAMPLES = 400  # at most, over the whole soak
 SHORTEST_MINUTES = 0.2
+CACHE_BYTES = 16 << 20  # so that it is full within the warm-up: while it fills, memory grows, as it should
 WAIT_S = 120.0  # for what was sent to be consumed, in the end
 
 
@@ -119,7 +120,12 @@ class Broker:
         command = [sys.executable, "-m", "cordwood", "serve", "--data", str(directory / "data"), "--port", "0"]
         self._said = open(directory / "broker.log", "wb")  # noqa: SIM115  (closed when it stops)
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._said,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "CORDWOOD_CACHE_BYTES": str(CACHE_BYTES)},
+            start_new_session=True,
         )
         self.endpoint = self._address()
 

@@ -43,12 +43,17 @@ class _Call:
         return self._at_us / 1e6
 
 
+class Spinning(RuntimeError):
+    """More happens than a world has to do: somebody asks again and again, and time stands still."""
+
+
 class Timeline:
     """The time of a world, and what is to happen in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_calls: int = 1 << 62) -> None:
         self.now_us = 0
         self.calls = 0
+        self._most_calls = most_calls
         self._ready: deque[_Call] = deque()
         self._later: list[tuple[int, int, _Call]] = []
         self._numbers = 0
@@ -64,7 +69,7 @@ class Timeline:
         heappush(self._later, (time_us, self._numbers, call))
 
     def run(self, until: Callable[[], bool], until_us: int) -> None:
-        """Let things happen until `until()`, or until the time has come."""
+        """Let things happen until `until()`, or until the time has come. Raises `Spinning` when it is too many."""
         ready, later = self._ready, self._later
         outer = events._get_running_loop()
         try:
@@ -79,6 +84,8 @@ class Timeline:
                     return
                 if call.call is not None and call.loop.alive:
                     self.calls += 1
+                    if self.calls > self._most_calls:
+                        raise Spinning(f"{self.calls} things happened, and it is only {self.now_us} µs")
                     events._set_running_loop(cast(Any, call.loop))
                     call.loop.run(call)
         finally:

@@ -302,13 +302,13 @@ class Maker(Client):
             await self._surely("POST", "/v1/topics", in_topic(self.topic, 1), (200, 201))
             self.there = True
         for _ in range(self.random.choice((1, 3))):
-            values = self.new(2)
+            values = [value.ljust(90, ".") for value in self.new(2)]  # enough for an object
             for at, value in enumerate(values, self._count - 2):
                 truth.send(self.name, at, value, tuple(values))
             reply = await self.ask("POST", f"/v1/produce?topic={self.topic}", body=in_ndjson(values), kind=NDJSON)
             if reply is not None and reply.status == 200:
                 truth.stored(self.topic, 0, reply.json()["results"][0]["first_offset"], values)
-        await self.sleep_ms(self.random.random() * 1_500)
+        await self.sleep_ms(self.random.random() * 2_500)
         if self.random.random() < 0.7 and not self.world.quiet:
             mine = [value for value in truth.sent if value.startswith(self.name)]
             await self._surely("DELETE", f"/v1/topics/{self.topic}", b"", (204, 404))

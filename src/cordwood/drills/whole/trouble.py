@@ -146,6 +146,8 @@ class Troubles:
                 self._partition,
                 self._clock,
                 self._worker,
+                self._worker,
+                self._worker,
                 self._disk,
                 self._disk,
                 self._store,
@@ -181,7 +183,7 @@ class Troubles:
         if chance < 0.15:
             worker.fall("power" if random.random() < 0.5 else "kill")
         elif chance < 0.65:
-            worker.fuse = ("power" if random.random() < 0.6 else "kill", random.randrange(1, 40))
+            worker.fuse = ("power" if random.random() < 0.7 else "kill", random.randrange(1, 20))
         elif chance < 0.75:
             worker.refusing = 0.3
         elif chance < 0.9:

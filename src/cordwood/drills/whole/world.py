@@ -40,6 +40,7 @@ from cordwood.sim.objects import SimObjects
 LOG, EVENTS, PUBLISHED, MADE = "log", "events", "published", "made"
 GROUPS = ((LOG, "shared"), (EVENTS, "ordered"))
 CRASHES = 14  # of the broker in one world, about
+MOST_CALLS = 150_000  # of all processes together; a world has some 4,000
 STUCK_US = 100_000_000  # what is healed has settled after that, or never will
 
 
@@ -64,7 +65,7 @@ class World:
     def __init__(self, seed: int, crashes: int):
         self.random = random = Random(f"world {seed}")
         self.seed = f"{seed}"
-        self.timeline = Timeline()
+        self.timeline = Timeline(MOST_CALLS)
         self.tally = Tally()
         self.truth = Truth()
         self.deliveries = Deliveries()
