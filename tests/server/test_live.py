@@ -9,8 +9,9 @@ import pytest
 
 from cordwood.broker.groups import SHOWN_RANGES
 from cordwood.broker.histogram import Histogram
-from cordwood.server import live
-from cordwood.server.live import Pulse, rate, spread
+from cordwood.server import live, snapshot
+from cordwood.server.live import Pulse
+from cordwood.server.snapshot import rate, spread
 from tests.real.served import until
 from tests.server.serving import Serving
 from tests.server.streams import Open
@@ -46,8 +47,14 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "BEAT_S", 0.05)
 
 
-def pulse(server: Serving) -> Pulse:
-    return next(found for desk, found in live._pulses.items() if desk.running is server.running)
+def pulse(server: Serving) -> Pulse | None:
+    """Return what makes snapshots of a broker, if somebody looks."""
+    return next((found for desk, found in list(live._pulses.items()) if desk.running is server.running), None)
+
+
+def lookers(server: Serving) -> int:
+    found = pulse(server)
+    return 0 if found is None else found.lookers
 
 
 def test_the_first_snapshot_comes_at_once_and_knows_no_rates_yet(
@@ -101,13 +108,15 @@ def test_nothing_is_counted_while_nobody_looks(server: Serving) -> None:
         one.event()
         with Looker(server) as two:
             two.event()
-            assert pulse(server).lookers == 2
-        until(lambda: pulse(server).lookers == 1, "one left")
-        assert pulse(server).beats
-    until(lambda: pulse(server).lookers == 0, "both left")
-    assert not pulse(server).beats
+            assert lookers(server) == 2
+        until(lambda: lookers(server) == 1, "one left")
+        found = pulse(server)
+        assert found is not None
+        assert found.beats
+    until(lambda: not found.lookers, "both left")
+    assert not found.beats
     assert server.ask("HEAD", "/v1/live").status == 200
-    assert not pulse(server).beats
+    assert pulse(server) is None, "nothing is kept of who looked"
     with Looker(server) as looker:
         assert looker.event()["rates"] is None, "it begins anew"
 
@@ -121,15 +130,15 @@ def test_only_so_many_may_look(server: Serving, monkeypatch: pytest.MonkeyPatch)
             reply = server.get("/v1/live")
             assert (reply.status, reply.json["reason"]) == (429, "lookers_full")
             assert "retry-after" in reply.headers
-        until(lambda: pulse(server).lookers == 1, "one left")
+        until(lambda: lookers(server) == 1, "one left")
         stack.enter_context(Looker(server)).event()
 
 
 def test_a_snapshot_lists_only_so_much_and_says_how_much_there_is(
     server: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MOST_TOPICS", 2)
-    monkeypatch.setattr(live, "MOST_GROUPS", 1)
+    monkeypatch.setattr(snapshot, "MOST_TOPICS", 2)
+    monkeypatch.setattr(snapshot, "MOST_GROUPS", 1)
     for name in "abc":
         server.topic(name)
         assert server.ask("PATCH", f"/v1/groups/{name}/g", {}).status == 200
@@ -142,7 +151,7 @@ def test_a_snapshot_lists_only_so_much_and_says_how_much_there_is(
 def test_a_topic_with_very_many_partitions_costs_no_snapshot_its_time(
     server: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MOST_PLACES", 5)
+    monkeypatch.setattr(snapshot, "MOST_PLACES", 5)
     for name in ("wide", "next"):
         server.topic(name, partitions=6)
         for group in "ab":
@@ -174,9 +183,9 @@ def test_a_server_that_stops_ends_the_stream_properly(server: Serving) -> None:
 
 def test_the_limits_are_those_on_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text()
-    assert live.MOST_TOPICS == live.MOST_GROUPS
+    assert snapshot.MOST_TOPICS == snapshot.MOST_GROUPS
     assert f"| {live.MOST_LOOKERS}, then 429" in page
-    assert f"| {live.MOST_TOPICS} each, and {live.MOST_PLACES:,} partitions" in page
+    assert f"| {snapshot.MOST_TOPICS} each, and {snapshot.MOST_PLACES:,} partitions" in page
     assert f"the first {SHOWN_RANGES:,} of each partition" in page
 
 

@@ -22,6 +22,6 @@ limits       how much one request may hold
 
 topics, produce, staging, lease, consume, settle, groups, reads, readers, about    the routes, by noun
 openapi, page, metrics, config    the descriptions
-live, dashboard    what happens now, and the page that shows it
+live, snapshot, dashboard    what happens now, and the page that shows it
 app, logs    a broker behind its port, and what it says about itself
 """

@@ -1,184 +1,32 @@
-"""What happens now: how fast, how late, how healthy; once a second, as server-sent events.
+"""What happens now, once a second, as server-sent events.
 
     nobody looks      no timer, nothing is counted
     somebody looks    timer ──▶ count ──▶ one snapshot, encoded once ──▶ every looker
 
-A looker that reads slowly misses snapshots: none is kept for it. Rates are those of the second before; delays are
-those of the last ten. Who shows a token that is not for every topic is sent a narrower one, with what it may see.
+A looker that reads slowly misses snapshots: none is kept for it. Who shows a token that is not for every topic is
+sent a narrower one, with what it may see.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from typing import NamedTuple
-from weakref import WeakKeyDictionary
+from functools import partial
 
 import msgspec
-from msgspec import Struct
 
 from cordwood.auth.right import Right
-from cordwood.broker.histogram import Histogram
-from cordwood.broker.state import Topic
 from cordwood.errors import Limited
 from cordwood.http.request import Request
 from cordwood.http.stream import Stream
 from cordwood.server.desk import Desk
 from cordwood.server.need import LISTED
 from cordwood.server.route import Route, only_names
+from cordwood.server.snapshot import Counted, Live, counted, listed, snapshot
 from cordwood.server.visit import Visit
 
 EVENTS = "text/event-stream"
 BEAT_S = 1.0
 KEPT = 11  # counts, so that ten seconds lie between the first and the last
 MOST_LOOKERS = 64
-MOST_TOPICS = 500  # in a snapshot, the oldest; so that it costs some milliseconds at most
-MOST_GROUPS = 500
-MOST_PLACES = 5_000  # partitions of those topics, and of those groups
-
-
-class Rates(Struct, frozen=True):
-    """Messages, and bytes, in a second."""
-
-    produced: float
-    produced_bytes: float
-    delivered: float
-    acked: float
-
-
-class Spread(Struct, frozen=True):
-    """Of how many values, their mean, the one in the middle and the one that a hundredth exceeds."""
-
-    count: int
-    mean: float
-    p50: float
-    p99: float
-
-
-class LiveTopic(Struct, frozen=True):
-    """A topic; `produced` is messages in a second."""
-
-    name: str
-    partitions: int
-    messages: int
-    bytes: int
-    produced: float
-
-
-class LiveGroup(Struct, frozen=True):
-    """A group; `delivered` and `acked` are messages in a second."""
-
-    topic: str
-    group: str
-    lag: int
-    in_flight: int
-    delivered: float
-    acked: float
-
-
-class Journal(Struct, frozen=True):
-    """The journal: `status` is ok, or failed, and then `error` says why nothing more is taken."""
-
-    status: str
-    error: str | None
-    bytes: int
-    pending_bytes: int
-    cache_bytes: int
-
-
-class Tier(Struct, frozen=True):
-    """The store of the history: `status` is ok, unavailable `since` then because of `error`, or none."""
-
-    status: str
-    since: int | None
-    error: str | None
-    backlog_bytes: int
-    objects_shipped: int
-    bytes_shipped: int
-
-
-class Live(Struct, frozen=True):
-    """How things stand. `rates`, `sync_ms` and `group_frames` are null while nothing is known of them.
-
-    `topics` and `groups` are at most 500 each; `topic_count` and `group_count` say how many there are of the topics,
-    and of the groups of those that are listed.
-    """
-
-    at: int
-    started_at: int
-    durability: str
-    connections: int
-    rates: Rates | None
-    sync_ms: Spread | None
-    group_frames: Spread | None
-    journal: Journal
-    tier: Tier
-    topic_count: int
-    group_count: int
-    topics: list[LiveTopic]
-    groups: list[LiveGroup]
-
-
-Pair = tuple[str, str]
-
-
-class Counted(NamedTuple):
-    """All counters at one moment."""
-
-    at_ms: int  # monotonic
-    produced: int
-    produced_bytes: int
-    delivered: int
-    acked: int
-    by_topic: Mapping[str, int]
-    delivered_by: Mapping[Pair, int]
-    acked_by: Mapping[Pair, int]
-    sync: tuple[tuple[int, ...], float]
-    frames: tuple[tuple[int, ...], float]
-
-
-def rate(now: int, before: int, elapsed_ms: int) -> float:
-    """Return how much a counter grew in a second; 0 for one that fell, because what it counted was deleted."""
-    return max(0, now - before) * 1000 / max(1, elapsed_ms)
-
-
-def spread(
-    bounds: Sequence[float],
-    now: tuple[tuple[int, ...], float],
-    before: tuple[tuple[int, ...], float],
-    scale: float = 1.0,
-) -> Spread | None:
-    """Return how the values that came between two looks at a histogram (counts and sum) spread; None without any.
-
-    Within its bucket a value may be anywhere, so the two quantiles lie on a line through it; above all bounds they
-    are the last.
-    """
-    fresh = [after - ago for after, ago in zip(now[0], before[0], strict=True)]
-    total = sum(fresh)
-    if total <= 0:
-        return None
-
-    def quantile(part: float) -> float:
-        wanted, below = part * total, 0
-        for low, high, count in zip((0.0, *bounds), (*bounds, bounds[-1]), fresh, strict=True):
-            if count and below + count >= wanted:
-                return (low + (high - low) * (wanted - below) / count) * scale
-            below += count
-        raise AssertionError("all values are in some bucket")
-
-    return Spread(total, max(0.0, now[1] - before[1]) / total * scale, quantile(0.5), quantile(0.99))
-
-
-def listed(topics: Iterable[Topic]) -> list[Topic]:
-    """Return the topics that a snapshot tells of: those that have few enough partitions together, at least one."""
-    found: list[Topic] = []
-    places = 0
-    for topic in islice(topics, MOST_TOPICS):
-        places += len(topic.partitions)
-        if found and places > MOST_PLACES:
-            break
-        found.append(topic)
-    return found
 
 
 def narrowed(live: Live | None, visit: Visit | None) -> Live:
@@ -242,132 +90,32 @@ class Pulse:
     def _beat(self) -> None:
         self._timer = self._desk.loop.call_later(BEAT_S, self._beat)
         shown = listed(self._desk.broker.state.topics.values())
-        self._counts.append(self._count(shown))
-        self._live = self._snapshot(shown)
+        self._counts.append(counted(self._desk, shown))
+        self._live = snapshot(self._desk, shown, self._counts)
         self._event = _event(self._live)
         for news in self._waiting:
             news.set()
 
-    def _count(self, shown: Iterable[Topic]) -> Counted:
-        counts, running = self._desk.broker.counts, self._desk.running
-        pairs = list(islice(((topic.name, name) for topic in shown for name in topic.groups), MOST_GROUPS))
-        return Counted(
-            self._desk.clock.monotonic_ms(),
-            sum(counts.messages.values()),
-            sum(counts.bytes.values()),
-            sum(counts.delivered.values()),
-            sum(counts.acked.values()),
-            {topic.name: counts.messages[topic.name] for topic in shown},
-            {pair: counts.delivered[pair] for pair in pairs},
-            {pair: counts.acked[pair] for pair in pairs},
-            _taken(running.sync_seconds),
-            _taken(running.group_frames),
-        )
 
-    def _snapshot(self, shown: Sequence[Topic]) -> Live:
-        desk, broker, running = self._desk, self._desk.broker, self._desk.running
-        now, first = self._counts[-1], self._counts[0]
-        last = self._counts[-2] if len(self._counts) > 1 else now
-        elapsed_ms = now.at_ms - last.at_ms
-        topics = [
-            LiveTopic(
-                topic.name,
-                len(topic.partitions),
-                sum(partition.messages for partition in topic.partitions),
-                sum(partition.bytes for partition in topic.partitions),
-                rate(now.by_topic[topic.name], last.by_topic.get(topic.name, 0), elapsed_ms),
-            )
-            for topic in shown
-        ]
-        groups: list[LiveGroup] = []
-        places = 0
-        for topic in shown:
-            for group in topic.groups.values():
-                places += len(topic.partitions)
-                if len(groups) == MOST_GROUPS or (groups and places > MOST_PLACES):
-                    break
-                pair = (topic.name, group.name)
-                groups.append(
-                    LiveGroup(
-                        *pair,
-                        sum(group.open(number, p.shown) for number, p in enumerate(topic.partitions)),
-                        sum(broker.in_flight(*pair, number) for number in range(len(topic.partitions))),
-                        rate(now.delivered_by[pair], last.delivered_by.get(pair, 0), elapsed_ms),
-                        rate(now.acked_by[pair], last.acked_by.get(pair, 0), elapsed_ms),
-                    )
-                )
-        return Live(
-            desk.clock.now_ms(),
-            running.started_ms,
-            running.durability,
-            desk.connections(),
-            None
-            if last is now
-            else Rates(
-                rate(now.produced, last.produced, elapsed_ms),
-                rate(now.produced_bytes, last.produced_bytes, elapsed_ms),
-                rate(now.delivered, last.delivered, elapsed_ms),
-                rate(now.acked, last.acked, elapsed_ms),
-            ),
-            spread(running.sync_seconds.bounds, now.sync, first.sync, 1000),
-            spread(running.group_frames.bounds, now.frames, first.frames),
-            self._journal(),
-            self._tier(),
-            len(broker.state.topics),
-            sum(len(topic.groups) for topic in shown),
-            topics,
-            groups,
-        )
-
-    def _journal(self) -> Journal:
-        broker, failure = self._desk.broker, self._desk.broker.failure
-        return Journal(
-            "ok" if failure is None else "failed",
-            None if failure is None else str(failure),
-            self._desk.running.journal_bytes,
-            broker.pending_bytes + self._desk.aside_bytes,
-            broker.cached_bytes,
-        )
-
-    def _tier(self) -> Tier:
-        running, counts, trouble = self._desk.running, self._desk.broker.counts, self._desk.running.tier_trouble
-        if trouble is None and running.tiering is None:
-            return Tier("none", None, None, 0, 0, 0)
-        return Tier(
-            "ok" if trouble is None else "unavailable",
-            None if trouble is None else trouble.since_ms,
-            None if trouble is None else trouble.error,
-            self._desk.broker.shipping.backlog_bytes,
-            counts.objects,
-            counts.object_bytes,
-        )
+_pulses: dict[Desk, Pulse] = {}  # of the brokers in this process that somebody looks at
 
 
-def _taken(histogram: Histogram) -> tuple[tuple[int, ...], float]:
-    return tuple(histogram.counts), histogram.sum
-
-
-_pulses: WeakKeyDictionary[Desk, Pulse] = WeakKeyDictionary()  # one for each broker in this process
-
-
-def pulse(desk: Desk) -> Pulse:
-    """Return the pulse of a desk's broker."""
-    found = _pulses.get(desk)
-    if found is None:
-        found = _pulses[desk] = Pulse(desk)
-    return found
+async def _look(desk: Desk, stream: Stream, visit: Visit | None) -> None:
+    found = _pulses.setdefault(desk, Pulse(desk))
+    try:
+        await found.show(stream, visit)
+    finally:
+        if not found.lookers:
+            _pulses.pop(desk, None)
 
 
 def live(desk: Desk, request: Request) -> Stream:
     """Answer with a snapshot a second, until the client goes."""
     only_names(request)
-    found = pulse(desk)
-    if found.lookers >= MOST_LOOKERS:
+    found = _pulses.get(desk)
+    if found is not None and found.lookers >= MOST_LOOKERS:
         raise Limited(f"{MOST_LOOKERS} clients look already; close one of them", "lookers_full", 10_000)
-    visit = request.visit
-    return Stream(
-        lambda stream: found.show(stream, visit), content_type=EVENTS, headers=(("Cache-Control", "no-store"),)
-    )
+    return Stream(partial(_look, desk, visit=request.visit), content_type=EVENTS)
 
 
 ROUTES: tuple[Route, ...] = (
