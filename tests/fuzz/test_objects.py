@@ -68,8 +68,9 @@ def sealed(groups: bytes, footer: bytes) -> bytes:
 assert sealed(OBJECT[: GUARD.position], OBJECT[FOOTER:-8]) == OBJECT
 
 
-# Not with a footer that is changed as well: the guard holds for all that nobody crafted, and for what somebody did,
-# pyarrow ends the process inside the footer's accessors. So whoever may write to the store is trusted; docs/tier.md.
+# Not with a footer that is changed as well: the guard holds against all that nobody crafted; for what somebody did,
+# pyarrow ends the process inside the footer's accessors. Whoever may write to the store is trusted, and
+# docs/how-to-lose-data.md says so.
 @fuzzed(100)
 @given(mutated(OBJECT[: GUARD.position], most=2))
 def test_behind_the_checksums_there_is_damage_or_a_batch(groups: bytes) -> None:
