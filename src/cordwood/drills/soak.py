@@ -99,6 +99,13 @@ class Load:
         for line in self._process.stdout:
             self.said = json.loads(line)
 
+    def check(self) -> None:
+        """Raise RuntimeError if it ended by itself."""
+        if self._process.poll() is not None:
+            raise RuntimeError(
+                f"a process of the load ended with code {self._process.returncode}; it said {self.said}"
+            )
+
     def end(self) -> dict[str, Any]:
         """Have it finish; return what it said last."""
         assert self._process.stdin is not None
@@ -192,10 +199,15 @@ def run(minutes: float, tell: Any = print) -> Report:
 def _peak(endpoint: str) -> float:
     loads = [Load("produce", endpoint, "peak", str(number), "0") for number in range(PRODUCERS)]
     while not all(load.said for load in loads):
+        for load in loads:
+            load.check()
         time.sleep(0.1)
-    before, begun = sum(load.said["sent"] for load in loads), time.monotonic()
-    time.sleep(PEAK_S)
-    rate: float = (sum(load.said["sent"] for load in loads) - before) / (time.monotonic() - begun)
+    before, begun = [load.said["sent"] for load in loads], time.monotonic()
+    while time.monotonic() - begun < PEAK_S or any(
+        load.said["sent"] == at for load, at in zip(loads, before, strict=True)
+    ):
+        time.sleep(0.05)
+    rate: float = (sum(load.said["sent"] for load in loads) - sum(before)) / (time.monotonic() - begun)
     for load in loads:
         load.end()
     return rate
@@ -206,10 +218,12 @@ def _soak(report: Report, broker: Broker, client: Client, tell: Any) -> None:
     each = str(report.rate / PRODUCERS)
     producers = [Load("produce", broker.endpoint, TOPIC, str(number), each) for number in range(PRODUCERS)]
     begun = time.monotonic()
-    period = max(2.0, report.minutes * 60 / SAMPLES)
+    period = max(min(2.0, report.minutes * 60 / 8), report.minutes * 60 / SAMPLES)
     told = begun
-    while time.monotonic() - begun < report.minutes * 60:
+    while time.monotonic() - begun < report.minutes * 60 or not report.times:
         time.sleep(period)
+        for load in (consumer, *producers):
+            load.check()
         said = [load.said for load in producers if "p50_ms" in load.said]
         if not said:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from httptools import HttpResponseParser
+from httptools import HttpParserCallbackError, HttpResponseParser
 
 from cordwood.client.reply import Reply
 from cordwood.sim.loop import SimLoop
@@ -69,8 +69,12 @@ class Talk:
             got(None)
 
     def _receive(self, data: bytes) -> None:
-        if self.open:
+        if not self.open:
+            return
+        try:
             self._parser.feed_data(data)
+        except HttpParserCallbackError as error:
+            raise error.__context__ or error from None  # what a client found wrong with what came
 
     # What the parser tells
 

@@ -16,21 +16,14 @@ from cordwood.broker.state import State
 from cordwood.drills.whole.consumers import Consumer, Reader, Row, rows_of
 from cordwood.drills.whole.groups import Deliveries
 from cordwood.drills.whole.host import Fuse, Host, check_done
-from cordwood.drills.whole.producers import (
-    PARTITIONS,
-    Client,
-    Maker,
-    Numbered,
-    Plain,
-    Publisher,
-    in_topic,
-)
+from cordwood.drills.whole.producers import PARTITIONS, Client, Numbered, Plain
 from cordwood.drills.whole.stepped import SteppedRunning
 from cordwood.drills.whole.talk import NDJSON
 from cordwood.drills.whole.tally import Tally
 from cordwood.drills.whole.trouble import Troubles
 from cordwood.drills.whole.truth import DEAD, Broken, Truth, check
 from cordwood.drills.whole.worker import Worker
+from cordwood.drills.whole.writers import Maker, Publisher, in_topic
 from cordwood.journal.limits import Limits
 from cordwood.settings import Settings
 from cordwood.sim.loop import SimLoop, Timeline
