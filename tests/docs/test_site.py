@@ -15,17 +15,6 @@ from tests.conftest import skip_for_want_of
 from tests.docs.page import DOCS, anchors, links
 
 ROOT = DOCS.parent
-# Pages that are being written elsewhere; what is there counts as any other, and its line here may go.
-COMING = frozenset(
-    {
-        "benchmarks.md",
-        "dashboard.md",
-        "guarantees.md",
-        "how-to-lose-data.md",
-        "running-as-a-service.md",
-        "security.md",
-    }
-)
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
 
 
@@ -41,8 +30,6 @@ def lead_nowhere(page: Path) -> list[str]:
     for link in links(page):
         target, _, anchor = link.partition("#")
         place = (page.parent / target).resolve() if target else page
-        if place.is_relative_to(DOCS) and place.relative_to(DOCS).as_posix() in COMING - there():
-            continue
         if not place.exists() or (anchor and place.suffix == ".md" and anchor not in anchors(place)):
             wrong.append(link)
     return wrong
@@ -70,7 +57,7 @@ def test_the_order_has_every_page_once() -> None:
     found = order()
     assert len(found) == len(set(found))
     single_decisions = {page for page in there() if re.match(r"decisions/\d", page)}
-    assert set(found) == (there() - single_decisions) | COMING
+    assert set(found) == there() - single_decisions
 
 
 def test_the_site_is_built_whole_and_fetches_nothing(tmp_path: Path) -> None:
@@ -78,8 +65,6 @@ def test_the_site_is_built_whole_and_fetches_nothing(tmp_path: Path) -> None:
         skip_for_want_of("zensical (pip install 'cordwood[docs]')")
     shutil.copytree(DOCS, tmp_path / "docs")
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)
-    for page in COMING - there():
-        (tmp_path / "docs" / page).write_text(f"# {page}\n")
     nowhere = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}  # nobody listens there
     done: Any = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--clean", "--strict"],
