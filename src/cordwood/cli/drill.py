@@ -48,7 +48,7 @@ def drill(
 
     Each runs brokers of its own on loopback, on a scratch directory (choose the disk that matters with --dir), and
     touches nothing else. What clients sent, were told and read is judged by a witness. Exit code 1 if a drill fails;
-    one that cannot be run here is skipped, and says what it needs. All take about eight minutes, --quick two.
+    one that cannot be run here is skipped, and says what it needs. All take some minutes, --quick a minute or two.
 
     \b
     Drills: crash, many-restarts, torn, corrupt, disk-full, slow-disk, sync-error, power-loss, disconnect,
