@@ -71,5 +71,5 @@ lock:  ## write requirements.lock again from pyproject.toml
 	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links -o requirements.lock $(ARGS)
 
 clean:  ## remove what make and the tools made; never a data directory
-	rm -rf $(VENV) .venv-lock dist site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lock build dist site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools bench -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -42,3 +42,19 @@ def test_only_the_last_turns_are_remembered_and_older_places_are_unknown() -> No
     assert known[:5] == [None] * 5
     assert known[5:] == offsets[5:]
     assert found.next == len(offsets), "an older repeat is still known to be one"
+
+
+@given(REQUESTS, st.data())
+def test_what_was_lost_and_came_again_is_where_it_is_now(
+    requests: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    found, offsets = told(requests)
+    end = max(offsets, default=0) + 100
+    for at in range(data.draw(st.integers(0, 5)) if offsets else 0):
+        first = data.draw(st.integers(0, len(offsets) - 1))
+        count = data.draw(st.integers(1, len(offsets) - first))
+        found.stored(first, end, count, 5_000 + at)
+        offsets[first : first + count] = range(end, end + count)
+        end += count + data.draw(st.sampled_from((0, 3)))
+    assert [found.offset(sequence) for sequence in range(found.next)] == offsets
+    assert found.next == len(offsets)

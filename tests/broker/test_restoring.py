@@ -108,6 +108,31 @@ def test_what_was_not_tiered_at_a_clean_stop_is_a_hole_and_no_more() -> None:
     assert where(on_an_empty_disk(harness)) == (0, 2, [(1, 2)])
 
 
+def test_what_was_lost_is_stored_when_it_is_sent_again_and_nothing_else_is() -> None:
+    harness = begun()
+
+    def send(harness: Tiered, sequence: int, *values: bytes) -> tuple[int, int]:
+        found = harness.do("produce", "jobs", records(*values), number=ops.Numbered("p", 0, sequence))
+        return int(found.results[0][1]), found.duplicates
+
+    send(harness, 0, b"a", b"b")
+    harness.round()
+    send(harness, 2, b"c", b"d")
+    send(harness, 4, b"e")
+    harness.do("produce", "jobs", records(b"f"), keys=["key"])
+    harness.go_through(harness.rounds.put_snapshot())
+    after = on_an_empty_disk(harness)
+    assert send(after, 0, b"a", b"b") == (0, 2), "it is in the tier"
+    assert send(after, 2, b"c", b"d") == (FAR, 0), "it is in the hole"
+    assert send(after, 2, b"c", b"d") == (FAR, 2)
+    assert send(after, 5, b"g") == (FAR + 2, 0), "whoever does not know of the loss goes on"
+    assert send(after, 4, b"e") == (FAR + 3, 0)
+    again = [after.do("produce", "jobs", records(b"f"), keys=["key"]).results[0][1] for _ in range(2)]
+    assert again == [FAR + 4, FAR + 4]
+    lines = [b"a", b"b", b"c", b"d", b"g", b"e", b"f"]
+    assert list(after.read("jobs").values()) == lines
+
+
 def test_a_disk_that_is_lost_twice_leaves_one_hole() -> None:
     harness = begun()
     put(harness, b"a")

@@ -29,7 +29,7 @@ def check(path: Path) -> None:
     if not path.parent.is_dir():
         raise Refused(f"--chart {path}: there is no directory {path.parent}")
     if find_spec("matplotlib") is None:
-        raise Refused("--chart needs matplotlib: pip install matplotlib")
+        raise Refused("--chart needs matplotlib: pip install 'cordwood[bench]'")
 
 
 def save(found: Comparison, path: Path) -> None:

@@ -84,7 +84,10 @@ def repeats(topic: Topic, number: ops.Numbered, runs: list[Run]) -> dict[int, in
 
 
 def repeat(partition: Partition, producer: str, epoch: int, sequence: int, count: int) -> Numbers | None:
-    """Return the producer's numbers when all of this was stored before, None when it is next; refuse all else."""
+    """Return the producer's numbers when all of this is stored, None when it is to be; refuse all else.
+
+    What went with a lost disk is stored again: nobody would believe an answer that names an offset in a hole.
+    """
     known = partition.producers.get(producer)
     if known is not None and epoch < known.epoch:
         raise Conflict(f"producer {producer!r} is at epoch {known.epoch}; {epoch} is over", epoch=known.epoch)
@@ -92,7 +95,8 @@ def repeat(partition: Partition, producer: str, epoch: int, sequence: int, count
     if sequence == expected:
         return None
     if known is not None and sequence + count <= expected:
-        return known
+        lost = partition.lost(known.offset(sequence)) and partition.lost(known.offset(sequence + count - 1))
+        return None if lost else known
     raise Conflict(
         f"producer {producer!r} sent sequence {sequence}, {count} message(s); {expected} comes next",
         expected_sequence=expected,

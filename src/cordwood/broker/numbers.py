@@ -4,6 +4,8 @@ Sequences and offsets rise together while nobody else writes; a turn is where so
 offset of any sequence:
 
     turns (0, 10) (5, 40)      sequence 3 → offset 13      sequence 7 → offset 42
+
+What was lost with a disk may come again: then its sequences, below `next`, get new offsets.
 """
 
 from bisect import bisect_right
@@ -24,12 +26,25 @@ class Numbers:
 
     def stored(self, sequence: int, offset: int, count: int, at: int) -> None:
         """Take notice that `count` messages from `sequence` on are at `offset`."""
-        assert sequence == self.next, "sequences have no gap"
+        assert sequence <= self.next, "sequences have no gap"
+        self.used_ms = at
+        if sequence < self.next:
+            self._again(sequence, offset, sequence + count)
+            return
         if not self.turns or self.turns[-1][1] + sequence - self.turns[-1][0] != offset:
             self.turns.append((sequence, offset))
             del self.turns[:-MOST_TURNS]
         self.next = sequence + count
-        self.used_ms = at
+
+    def _again(self, sequence: int, offset: int, end: int) -> None:
+        """Take notice that what was lost is at `offset` now; what follows in the sequence stays where it was."""
+        assert end <= self.next, "all of it was there before"
+        behind = self.offset(end) if end < self.next else None
+        turns = [turn for turn in self.turns if not sequence <= turn[0] <= end]
+        turns.append((sequence, offset))
+        if behind is not None:
+            turns.append((end, behind))
+        self.turns = sorted(turns)[-MOST_TURNS:]
 
     def offset(self, sequence: int) -> int | None:
         """Return where the message with this sequence is, None when that is no longer known."""

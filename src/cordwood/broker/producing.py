@@ -367,7 +367,7 @@ def _without_repeats(
             continue
         digest = key_hash(key)
         before = topic.keys.get(digest)
-        if before is not None:
+        if before is not None and not topic.partitions[before.partition].lost(before.offset):
             known.append(before)
         elif digest in seen:
             known.append(Key(-1, -1, 0))  # earlier in this very request

@@ -84,6 +84,10 @@ class Partition:
         """The offset below which everything is in the tier."""
         return max(self.start, self.index.tiered[-1].end) if self.index.tiered else self.start
 
+    def lost(self, offset: int | None) -> bool:
+        """Whether this offset is in a hole."""
+        return offset is not None and any(first <= offset < end for first, end in self.holes)
+
     def missing(self, first: int, end: int) -> int:
         """Return how many of these offsets are in holes."""
         return sum(max(0, min(end, stop) - max(first, start)) for start, stop in self.holes)

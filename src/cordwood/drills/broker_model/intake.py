@@ -185,7 +185,7 @@ def _runs(wanted: Wanted, number: Number, sequences: Sequence[int] | None) -> li
 
 
 def _repeat(log: Log, number: Number, count: int) -> int | None:
-    """Return where a request is that was stored before, None if it is the next one."""
+    """Return where a request is that was stored before, None if it is the next one, or was lost with a disk."""
     known = log.producers.get(number.producer)
     if known is not None and number.epoch < known.epoch:
         raise Conflict("the epoch is over")
@@ -193,7 +193,8 @@ def _repeat(log: Log, number: Number, count: int) -> int | None:
     if number.sequence == len(offsets):
         return None
     if number.sequence + count <= len(offsets):
-        return offsets[number.sequence]
+        lost = log.lost(offsets[number.sequence]) and log.lost(offsets[number.sequence + count - 1])
+        return None if lost else offsets[number.sequence]
     raise Conflict("a gap, or an overlap")
 
 
@@ -205,7 +206,7 @@ def _without_repeats(
     known: list[tuple[int, int]] = []
     seen: set[str] = set()
     for row, key in enumerate(keys if keys is not None else [None] * count):
-        if key is not None and key in topic.keys:
+        if key is not None and key in topic.keys and not topic.logs[topic.keys[key][0]].lost(topic.keys[key][1]):
             known.append(topic.keys[key][:2])
         elif key is not None and key in seen:
             known.append((-1, -1))

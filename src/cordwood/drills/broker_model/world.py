@@ -65,6 +65,10 @@ class Log:
         size, latest = sum(message.bytes for message in came), max(message.timestamp for message in came)
         self.appends.append(Append(first, self.end, size, latest))
 
+    def lost(self, offset: int) -> bool:
+        """Whether an offset is in a hole."""
+        return any(first <= offset < end for first, end in self.holes)
+
     def offsets(self, first: int = 0, end: int | None = None) -> list[int]:
         """Return the offsets from `first` to `end` that have messages, lowest first."""
         first, end = max(self.start, first), self.end if end is None else end
@@ -211,12 +215,13 @@ class World:
         for piece in fact.pieces:
             topic.logs[piece.partition].append(lsn, piece.messages)
         if fact.number is not None:
-            for piece in fact.pieces:
+            each = fact.sequences or (fact.number.sequence,)
+            for piece, sequence in zip(fact.pieces, each, strict=True):
                 producers = topic.logs[piece.partition].producers
                 known = producers.get(fact.number.producer)
                 if known is None or known.epoch < fact.number.epoch:
                     known = producers[fact.number.producer] = Producer(fact.number.epoch)
-                known.offsets += range(piece.first, piece.first + piece.count)
+                known.offsets[sequence : sequence + piece.count] = range(piece.first, piece.first + piece.count)
                 known.used = fact.at
         for key, partition, offset in fact.keys:
             topic.keys[key] = (partition, offset, fact.at)
