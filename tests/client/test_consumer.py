@@ -54,6 +54,25 @@ def test_messages_come_in_order_and_are_done_when_acknowledged(endpoint: str, cl
         assert consumer.lost == 0
 
 
+def test_a_message_says_why_it_failed_and_batches_keep_one_schema(endpoint: str, client: Client, topic: str) -> None:
+    fill(client, topic, 3)
+    with Consumer(endpoint, topic, "g") as consumer:
+        first, second, third = consumer.receive(3, wait_ms=10_000)
+        assert {first.last_error, second.last_error, third.last_error} == {None}
+        second.nack("no such user", delay_ms=0)
+        third.nack(delay_ms=0)
+        consumer.flush()
+        again = consumer.receive(2, wait_ms=10_000)
+        again += consumer.receive(2 - len(again), wait_ms=10_000)
+        assert [(message.offset, message.last_error) for message in again] == [(1, "no such user"), (2, None)]
+        for message in again:
+            message.nack("again", delay_ms=0)
+        first.ack()
+        consumer.flush()
+        schema = next(client.read_batches(topic)).schema
+        assert next(consumer.batches()).record_batch.schema == schema
+
+
 def test_a_message_shows_all_it_has(endpoint: str, client: Client, topic: str) -> None:
     client.produce(topic, {"a": 1}, key="k", headers={"h": b"\xff", "t": "x"}, timestamp=1_700_000_000_000)
     client.produce(topic, None)

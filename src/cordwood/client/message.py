@@ -159,14 +159,16 @@ class Message(msgspec.Struct, gc=False, frozen=True, eq=False):
 
 
 class Batch:
-    """Messages as Arrow, acknowledged together. Columns as in the contract, read by name."""
+    """Messages as Arrow, acknowledged together. Columns as in the contract, the same in all batches."""
 
     __slots__ = ("_delivery", "_first", "record_batch")
 
     def __init__(self, delivery: Delivery, first: int):
         self._delivery = delivery
         self._first = first
-        self.record_batch = delivery.batch.slice(first) if first else delivery.batch
+        batch = delivery.batch.slice(first) if first else delivery.batch
+        # Why messages failed is in some answers only, and who puts batches together wants one schema.
+        self.record_batch = batch.drop_columns(["last_error"]) if "last_error" in batch.schema.names else batch
 
     def __len__(self) -> int:
         return int(self.record_batch.num_rows)

@@ -4,6 +4,8 @@ In: the contract's schemas, plain or compressed (lz4, zstd), within limits that 
 Out: always all columns, so that one schema holds for a stream that never ends:
 
     partition int32, offset int64, attempts int32, timestamp, key, value, headers, deliver_at, expires_at
+
+An answer that is whole has `last_error string` behind them, where a message failed before.
 """
 
 from collections.abc import Sequence
@@ -30,6 +32,7 @@ _NUMBERS = [
     pa.field("attempts", pa.int32(), nullable=False),
 ]
 OUT = pa.schema([*_NUMBERS, *FULL])
+_FAILED = OUT.append(pa.field("last_error", pa.string()))
 _MANY = 1 << 14
 HEAD = OUT.serialize().to_pybytes()  # opens every stream out, before the first message is there
 END = b"\xff\xff\xff\xff\0\0\0\0"  # says that the stream was not cut
@@ -107,7 +110,14 @@ def write(run: Run) -> list[Any]:
 
 def pieces(runs: Sequence[Run]) -> list[Any]:
     """Return a whole stream of these runs, `HEAD` and `END` included, as pieces to be sent one after the other."""
-    return stream_pieces(OUT, map(out_batch, runs))
+    if all(run.last_errors is None for run in runs):
+        return stream_pieces(OUT, map(out_batch, runs))
+    return stream_pieces(_FAILED, map(_with_errors, runs))
+
+
+def _with_errors(run: Run) -> Batch:
+    errors = pa.nulls(run.batch.num_rows, pa.string()) if run.last_errors is None else pa.array(run.last_errors)
+    return pa.RecordBatch.from_arrays([*out_batch(run).columns, errors.cast(pa.string())], schema=_FAILED)
 
 
 def out_batch(run: Run) -> Batch:
