@@ -144,6 +144,7 @@ def drill_whole(seed: int, worlds: int | None, jobs: int, crashes: int = CRASHES
             done += 1
             if isinstance(result, str):
                 wrong.append(result)
+                print(f"  WRONG {result}", file=sys.stderr, flush=True)  # at once: a long run may be cut short
             else:
                 tally.add(result)
             if done % 500 == 0:

@@ -46,6 +46,7 @@ class Troubles:
         self._random = above.random_of("trouble")
         self._may_lose = may_lose
         self._over = False
+        self._begun = False
         self._lives = 0
 
     # The broker
@@ -100,7 +101,11 @@ class Troubles:
             host.fall(self._how())
 
     def _lose(self, life: int) -> None:
-        if life == self._lives and self._above.host.serving and not self._over:
+        if not self._begun:
+            self._end_life(
+                life
+            )  # topics that no snapshot in the store names yet would be lost: there is no world yet
+        elif life == self._lives and self._above.host.serving and not self._over:
             self._may_lose = False
             self._above.lose_disk()
 
@@ -115,7 +120,8 @@ class Troubles:
     # Everything else
 
     def begin(self) -> None:
-        """Begin with it."""
+        """Begin with it: everybody is there."""
+        self._begun = True
         self._above.loop.after_us(100_000, self._next)
 
     def end(self) -> None:
