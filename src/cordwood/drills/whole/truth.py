@@ -37,6 +37,7 @@ class Sent:
     promised: bool = False
     impossible: bool = False
     lost: bool = False  # sent before a disk was lost
+    published: bool = False  # by a publish of what was staged
 
 
 class Truth:
@@ -53,10 +54,12 @@ class Truth:
 
     # What clients do
 
-    def send(self, line: str, number: int, value: str, batch: tuple[str, ...] = ()) -> None:
+    def send(
+        self, line: str, number: int, value: str, batch: tuple[str, ...] = (), *, published: bool = False
+    ) -> None:
         """A client begins to send a value."""
         assert value not in self.sent, "a value is sent by one, once"
-        self.sent[value] = Sent(line, number, batch)
+        self.sent[value] = Sent(line, number, batch, published=published)
 
     def promise(self, values: Iterable[str]) -> None:
         """These are durable now."""
@@ -90,8 +93,9 @@ class Truth:
         check(not known.impossible, f"{value!r} is at {place}, and was refused or given up")
         self.seen[place] = value
         if known.lost and any(low <= offset < high for low, high in self.holes.get((topic, partition), ())):
-            # The store remembered the producer's number, and not the message: the repeat of a batch that is lost
-            # is answered with where it was. See docs/drills.md.
+            # The store remembers that a writer's batch was published, and not where its messages went: the repeat of
+            # a publish is answered with where they were. docs/how-to-lose-data.md says so.
+            check(known.published, f"{value!r} is said to be at {place}, which is in a hole")
             self.gone.add(place)
         end = self.ends.get((topic, partition), 0)
         self.ends[(topic, partition)] = max(end, offset + 1)

@@ -45,7 +45,7 @@ class Publisher(Client):
     def _values(self, name: str) -> list[str]:
         values = [f"{name}:{number}" for number in range(self.random.choice((1, 2, 3)))]
         for number, value in enumerate(values):
-            self.truth.send(name, number, value)
+            self.truth.send(name, number, value, published=True)
         return values
 
     async def _stage(self, batch: int, task: int, attempt: int, values: list[str]) -> bool:
