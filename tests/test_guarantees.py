@@ -21,7 +21,8 @@ _GUARD = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`|drill `([\w-]+)`|mutant `([\w-
 HARMLESS = {
     *("host", "port", "log_level", "log_format", "max_batch_bytes", "segment_bytes", "segment_max_age_s"),
     *("cache_bytes", "auto_create_topics", "partitions", "max_in_flight", "lease_ms", "backoff_ms"),
-    *("max_backoff_ms", "mode", "auth", "tls_cert", "tls_key"),
+    *("max_backoff_ms", "mode", "auth", "tls_cert", "tls_key", "token_file", "metrics_public", "allowed_hosts"),
+    *("max_topics", "max_groups"),
 }
 HARMLESS_OPTIONS = {"config", "others", "insecure", *HARMLESS}
 

@@ -169,7 +169,7 @@ sys.exit(7)
 """
 
 
-PRESSES = 8  # a second signal may come so soon that it counts as the first; not every time
+PRESSES = 20  # a second signal may come so soon that it counts as the first; not every time
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1"])

@@ -25,7 +25,7 @@ print(*(run_world(int(seed), 5).trace for seed in sys.argv[1:]))
 """
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _quiet() -> Iterator[None]:
     """Disks fail by the dozen here, and each says so."""
     logging.disable(logging.ERROR)
@@ -34,8 +34,7 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def lived() -> Tally:
-    logging.disable(logging.ERROR)
+def lived(_quiet: None) -> Tally:
     tally = Tally()
     for seed in range(WORLDS):
         tally.add(run_world(seed))

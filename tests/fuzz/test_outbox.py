@@ -24,7 +24,7 @@ def packed(raw: bytes) -> bytes:
 
 def opened(path: Path, data: bytes) -> archive.Archive | None:
     path.write_bytes(data)
-    archive._whose(path)
+    archive.archives_in(path.parent)
     try:
         return archive.open_archive(path)
     except CordwoodError:
