@@ -16,7 +16,7 @@ help:  ## show this list
 setup: $(READY)  ## create .venv with the locked packages and cordwood itself
 
 test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -q $(ARGS)  # three on two cores: tests wait more than they work
 
 lint: $(READY)  ## check style, format and types
 	$(BIN)/ruff check .

@@ -193,7 +193,7 @@ def test_an_archive_that_cannot_be_written_does_not_hold_up_what_is_to_be_sent(
     world.sender.remove(world.delivery)
     world.delivery = Delivery(world.log, world.terms, world.random.random, keep=keep)
     world.sender.add(world.delivery)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, "cordwood.edge"):
         for number in range(60):
             world.append(b"%d" % number)
             world.clock.pass_ms(60)

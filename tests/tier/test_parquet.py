@@ -8,7 +8,7 @@ import numpy as np
 import polars
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet as pyarrow_parquet
 
@@ -47,6 +47,7 @@ def test_what_is_written_is_read(drawn: list[tuple[int, list[dict[str, Any]]]], 
 
 @given(pieces_drawn, st.integers(0, 30), st.integers(0, 30), st.integers(1, 4))
 @settings(max_examples=60)
+@example([(0, [message(value=b"%d" % number) for number in range(6)])], 1, 2, 4)
 def test_a_range_is_read_from_its_first_offset_up_to_its_end(
     drawn: list[tuple[int, list[dict[str, Any]]]], first: int, length: int, group_rows: int
 ) -> None:
