@@ -56,7 +56,7 @@ export async function ask(method, path, options) {
   try { return await answer.json(); } catch { throw new Gone("The broker's answer was cut short."); }
 }
 
-export const get = (path, query) => ask("GET", path, {query});
+export const get = (path, query, signal) => ask("GET", path, {query, signal});
 
 // Yield the lines of a stream as arrays, each as many as came together.
 export async function* lines(answer) {

@@ -17,15 +17,15 @@ export class Dead extends Watch {
   every = 4;
   state = {chosen: new Set()};
 
-  async load() {
+  async load(signal) {
     const {topic} = this.props;
     const dead = `dlq.${topic}`;
-    const {partitions} = await get(topicPath(dead));
+    const {partitions} = await get(topicPath(dead), {}, signal);
     const each = Math.max(1, Math.ceil(MOST / partitions.length));
     const used = partitions.filter((p) => p.end_offset > p.start_offset).slice(0, 50);
     const pages = await Promise.all(used.map((p) => get("/v1/read", {
       topic: dead, partition: p.partition, offset: Math.max(p.start_offset, p.end_offset - each), limit: each,
-    })));
+    }, signal)));
     const all = partitions.reduce((sum, p) => sum + p.end_offset - p.start_offset, 0);
     return {rows: pages.flatMap((page) => page.messages).sort((a, b) => b.timestamp - a.timestamp), all};
   }

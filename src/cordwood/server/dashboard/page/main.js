@@ -12,6 +12,7 @@ const THEMES = {system: "light", light: "dark", dark: "system"};
 const SLOW_MS = 3000; // between two looks, when the token may not see the live stream
 const SAID_MS = 10_000;
 const HIDDEN_MS = 3000;
+const FORGOTTEN_MS = 1500;
 const STATES = {connecting: "Connecting…", live: "Live", lost: "Reconnecting…", token: "Token wanted", refused: "Not live"};
 
 function place() {
@@ -44,6 +45,7 @@ class App extends Component {
   }
 
   hear = (live) => this.setState(({history, beat}) => {
+    if (performance.now() < this.gone?.until) live.topics = live.topics.filter((line) => line.name !== this.gone.name);
     const lag = live.groups.reduce((sum, group) => sum + group.lag, 0);
     const {at, rates, sync_ms, group_frames} = live;
     const kept = history.filter((point) => point.at > at - SPAN_MS - 2000 && point.at < at);
@@ -85,7 +87,7 @@ class App extends Component {
 
   close = (said) => {
     const done = this.state.dialog?.done;
-    this.setState({dialog: null});
+    this.setState({dialog: null, topic: place()}); // the place, too: its event comes later than the next drawing
     if (said === undefined) return;
     this.setState({said});
     clearTimeout(this.saying);
@@ -93,8 +95,11 @@ class App extends Component {
     done?.();
   };
 
-  // A topic that was just deleted, so that nobody asks for it before the next snapshot.
-  forget = (name) => this.setState(({live}) => ({live: live && {...live, topics: live.topics.filter((line) => line.name !== name)}}));
+  // A topic that was just deleted: a snapshot from before may still come, and nobody shall ask for it.
+  forget = (name) => {
+    this.gone = {name, until: performance.now() + FORGOTTEN_MS};
+    this.setState(({live}) => ({live: live && {...live, topics: live.topics.filter((line) => line.name !== name)}}));
+  };
 
   turn = () => {
     const theme = THEMES[this.state.theme];

@@ -38,11 +38,11 @@ export class Overview extends Watch {
   }
 
   // Only what is on the screen is asked for.
-  async load() {
+  async load(signal) {
     if (!this.props.live) return {};
     const from = this.state.topicPage * PAGE;
     const names = this.topics().slice(from, from + PAGE).map((line) => line.name);
-    const found = await Promise.all(names.map((name) => get(topicPath(name)).catch((error) => {
+    const found = await Promise.all(names.map((name) => get(topicPath(name), {}, signal).catch((error) => {
       if (error.status === 404) return null; // deleted meanwhile
       throw error;
     })));

@@ -15,9 +15,9 @@ const MOST_GROUPS = 20;
 const MOST_PARTITIONS = 64;
 
 export class Topic extends Watch {
-  async load() {
-    const info = await get(topicPath(this.props.topic));
-    const groups = await Promise.all(info.groups.slice(0, MOST_GROUPS).map((name) => get(groupPath(info.name, name)).catch((error) => {
+  async load(signal) {
+    const info = await get(topicPath(this.props.topic), {}, signal);
+    const groups = await Promise.all(info.groups.slice(0, MOST_GROUPS).map((name) => get(groupPath(info.name, name), {}, signal).catch((error) => {
       if (error.status === 404) return null; // deleted meanwhile
       throw error;
     })));

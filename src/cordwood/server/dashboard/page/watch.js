@@ -2,6 +2,11 @@
 import {Component} from "./html.js";
 import {Gone} from "./broker.js";
 
+const loads = new Set(); // those under way
+
+// Stop all loads: what they would show is old, or gone, after what is done now.
+export const hush = () => loads.forEach((control) => control.abort());
+
 export class Watch extends Component {
   every = 2; // seconds
   state = {};
@@ -13,6 +18,7 @@ export class Watch extends Component {
 
   componentWillUnmount() {
     this.there = false;
+    this.loading?.abort();
   }
 
   componentDidUpdate(before) {
@@ -20,18 +26,20 @@ export class Watch extends Component {
     if (beat !== before.beat && beat % this.every === 0) this.refresh();
   }
 
-  // `load()` returns what becomes the state. What was refused is shown in its place; a broker that is gone is not: what
+  // `load(signal)` returns what becomes the state. What was refused is shown in its place; a broker that is gone is not: what
   // was known stays, and the page says that it is old.
   refresh = async () => {
     if (this.loading || this.state.error?.status === 404) return;
-    this.loading = true;
+    const control = this.loading = new AbortController();
+    loads.add(control);
     try {
-      const found = await this.load();
+      const found = await this.load(control.signal);
       if (this.there) this.setState({...found, error: null});
     } catch (error) {
-      if (this.there && !(error instanceof Gone)) this.setState({error});
+      if (this.there && !control.signal.aborted && !(error instanceof Gone)) this.setState({error});
     } finally {
-      this.loading = false;
+      loads.delete(control);
+      this.loading = null;
     }
   };
 }
