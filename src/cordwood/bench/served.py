@@ -3,18 +3,15 @@
 import http.client
 import json
 import os
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cordwood.bench.peers.peer import Missing
+from cordwood.errors import CordwoodError
+from cordwood.serving import Serving
 
-START_SECONDS = 30
-STOP_SECONDS = 30
 IDLE_SECONDS = 10  # of a connection that is kept; a broker keeps it longer
 
 
@@ -23,21 +20,12 @@ class Served:
 
     def __init__(self, directory: Path, *options: str):
         """Start it on this directory's disk, with --sync always and these options, and return when it listens."""
-        self._log = directory / "broker.log"
-        command = [sys.executable, "-m", "cordwood", "serve", "--data", str(directory / "data")]
-        with open(self._log, "wb") as log:
-            self.process = subprocess.Popen(
-                [*command, "--port", "0", "--sync", "always", *options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._serving = Serving(directory, "--sync", "always", *options)
         try:
-            self.endpoint, self.port = self._address()
-        except BaseException:
-            self.stop()
-            raise
+            self._serving.start()
+        except CordwoodError as error:
+            raise Missing(str(error)) from None
+        self.endpoint, self.port = self._serving.endpoint, self._serving.port
         self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         self._asked = time.monotonic()
 
@@ -64,7 +52,7 @@ class Served:
     @property
     def memory_bytes(self) -> int:
         """What it has in memory now (VmRSS)."""
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+        for line in Path(f"/proc/{self._serving.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         raise LookupError("VmRSS")
@@ -72,32 +60,14 @@ class Served:
     @property
     def cpu_seconds(self) -> float:
         """The processor time of all its threads, ever."""
-        words = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        words = Path(f"/proc/{self._serving.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        self._serving.stop()
 
     def __enter__(self) -> "Served":
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
-
-    def _address(self) -> tuple[str, int]:
-        until = time.monotonic() + START_SECONDS
-        while time.monotonic() < until:
-            said = self._log.read_text(errors="replace")
-            if found := re.search(r"http://[^\s/:]+:(\d+)", said):
-                return found[0], int(found[1])
-            if self.process.poll() is not None:
-                lines = said.strip().splitlines() or ["it said nothing"]
-                raise Missing(f"cordwood serve ended with code {self.process.returncode}: {lines[-1]}")
-            time.sleep(0.02)
-        raise Missing(f"cordwood serve did not say where it listens within {START_SECONDS} s")

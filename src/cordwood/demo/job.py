@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cordwood.serving import environment
+
 TOPIC, EXECUTION = "job-events", "nightly/1"
 LINES = 60
 EVERY_S = 0.15
@@ -29,6 +31,7 @@ class Job:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env=environment(),
         )
 
     def finish(self) -> str | None:

@@ -17,14 +17,15 @@ from pathlib import Path
 
 from cordwood.client.client import Client
 from cordwood.demo import counting, job, traffic
-from cordwood.demo.broker import Broker
 from cordwood.demo.job import Job
 from cordwood.demo.proof import Seen
 from cordwood.demo.pulse import Pulse
 from cordwood.demo.screen import Screen
 from cordwood.demo.traffic import Traffic
 from cordwood.errors import CordwoodError
+from cordwood.serving import Serving, environment
 
+SETTINGS = ("--set", "tier_interval_s=1")  # or the demo would wait a minute for history
 SCENES_S = (5.0, 1.5, 4.0)  # of load before the kill, without a broker, and of load after
 SHIP_S = 60.0
 POLL_S = 0.1
@@ -37,7 +38,7 @@ class Story:
         self._before_s, self._away_s, self._after_s = scenes_s
         self.data = scratch / "data"
         self.table = scratch / "lake" / traffic.TOPIC
-        self.broker = Broker(self.data, scratch / "broker.log")
+        self.broker = Serving(scratch, *SETTINGS)
         self.pulse = Pulse()
         self.screen = Screen(self.pulse)
         self.not_landed: str | None = None  # why there is no table
@@ -135,6 +136,7 @@ class Story:
                 capture_output=True,
                 text=True,
                 check=False,
+                env=environment(),
             )
         if done.returncode == 2:  # refused: there is no Spark here, or no Java
             self.not_landed = done.stderr.strip().splitlines()[-1].removeprefix("cordwood: ")

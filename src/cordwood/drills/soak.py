@@ -25,6 +25,7 @@ from typing import Any
 from cordwood.client.client import Client
 from cordwood.drills.soak_chart import chart
 from cordwood.drills.soak_load import GROUP
+from cordwood.serving import Serving
 
 TOPIC = "soak"
 PRODUCERS = 2
@@ -119,63 +120,25 @@ class Load:
         return self.said
 
 
-class Broker:
-    """A real broker in a process of its own, with its tier, on a scratch directory."""
-
-    def __init__(self, directory: Path):
-        self.directory = directory
-        command = [sys.executable, "-m", "cordwood", "serve", "--data", str(directory / "data"), "--port", "0"]
-        self._said = open(directory / "broker.log", "wb")  # noqa: SIM115  (closed when it stops)
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self._said,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "CORDWOOD_CACHE_BYTES": str(CACHE_BYTES)},
-            start_new_session=True,
-        )
-        self.endpoint = self._address()
-
-    def _address(self) -> str:
-        until = time.monotonic() + 60
-        while time.monotonic() < until and self.process.poll() is None:
-            for word in (self.directory / "broker.log").read_text(errors="replace").split():
-                if word.startswith("http://"):
-                    return word.rstrip(".,;/")
-            time.sleep(0.05)
-        self.stop()
-        raise RuntimeError(f"the broker did not start: {(self.directory / 'broker.log').read_text()[-500:]}")
-
-    def sample(self) -> dict[str, float]:
-        """Return what the process has now."""
-        at = Path(f"/proc/{self.process.pid}")
-        status = dict(line.split(":", 1) for line in (at / "status").read_text().splitlines() if ":" in line)
-        journal = sum(path.stat().st_size for path in (self.directory / "data" / "journal").iterdir())
-        return {
-            "rss": int(status["VmRSS"].split()[0]) / 1024,
-            "threads": float(status["Threads"]),
-            "files": float(len(os.listdir(at / "fd"))),
-            "journal": journal / (1 << 20),
-        }
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(60)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        self._said.close()
+def sample(pid: int, journal: Path) -> dict[str, float]:
+    """Return what a broker's process has now."""
+    at = Path(f"/proc/{pid}")
+    status = dict(line.split(":", 1) for line in (at / "status").read_text().splitlines() if ":" in line)
+    return {
+        "rss": int(status["VmRSS"].split()[0]) / 1024,
+        "threads": float(status["Threads"]),
+        "files": float(len(os.listdir(at / "fd"))),
+        "journal": sum(path.stat().st_size for path in journal.iterdir()) / (1 << 20),
+    }
 
 
 def run(minutes: float, tell: Any = print) -> Report:
     """Soak for so many minutes; return what was seen, and what was wrong."""
     report = Report(minutes)
     directory = Path(tempfile.mkdtemp(prefix="cordwood-soak-"))
-    broker = None
+    broker = Serving(directory, "--set", f"cache_bytes={CACHE_BYTES}")
     try:
-        broker = Broker(directory)
+        broker.start()
         with Client(broker.endpoint) as client:
             client.create_topic("peak", PRODUCERS, retention_bytes=64 << 20)
             report.peak = _peak(broker.endpoint)
@@ -185,13 +148,12 @@ def run(minutes: float, tell: Any = print) -> Report:
             # What was read goes, and with it its objects: else an hour would fill the disk, and prove nothing more.
             client.create_topic(TOPIC, PRODUCERS, discard="acked", retention_bytes=256 << 20)
             client.set_group(TOPIC, GROUP, mode="ordered", lease_ms=120_000)
-            _soak(report, broker, client, tell)
+            _soak(report, broker, directory / "data" / "journal", client, tell)
             report.wrong += [
                 found for measure in MEASURES if (found := grown(measure, report.samples[measure.name])) is not None
             ]
     finally:
-        if broker is not None:
-            broker.stop()
+        broker.stop()
         shutil.rmtree(directory, ignore_errors=True)
     return report
 
@@ -213,7 +175,7 @@ def _peak(endpoint: str) -> float:
     return rate
 
 
-def _soak(report: Report, broker: Broker, client: Client, tell: Any) -> None:
+def _soak(report: Report, broker: Serving, journal: Path, client: Client, tell: Any) -> None:
     consumer = Load("consume", broker.endpoint, TOPIC)
     each = str(report.rate / PRODUCERS)
     producers = [Load("produce", broker.endpoint, TOPIC, str(number), each) for number in range(PRODUCERS)]
@@ -227,7 +189,7 @@ def _soak(report: Report, broker: Broker, client: Client, tell: Any) -> None:
         said = [load.said for load in producers if "p50_ms" in load.said]
         if not said:
             continue
-        now = broker.sample()
+        now = sample(broker.pid, journal)
         now["p50"] = max(one["p50_ms"] for one in said)
         now["p99"] = max(one["p99_ms"] for one in said)
         partitions = client.topic(TOPIC)["partitions"]

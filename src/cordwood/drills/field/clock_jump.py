@@ -10,13 +10,14 @@ offsets, floors and producer numbers do not care, and nothing is lost, also over
 import time
 from collections.abc import Callable
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.host import set_clock
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look, restarted
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.taker import Taker, drain
 from cordwood.drills.field.witness import Group, History
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, writers
 
 HOUR_MS = 3_600_000
 MOST_HOURS = 3  # producers and groups are remembered for seven days

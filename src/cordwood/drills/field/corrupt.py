@@ -16,11 +16,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.witness import History, Place
-from cordwood.drills.field.writer import BATCH, PARTITIONS, TOPIC, finish, writers
+from cordwood.drills.field.writer import BATCH, PARTITIONS, TOPIC, writers
 
 DAMAGED = 65
 # An object after each second.

@@ -6,12 +6,13 @@ does, with its attempts counted on.
 
 import time
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look, restarted
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.taker import Taker, drain
 from cordwood.drills.field.witness import Group, History
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, writers
 
 LIFE_S = 0.6  # the longest between two kills, from the first acknowledgement on
 TAKERS = 2

@@ -4,54 +4,37 @@ The producers are those of the client library: numbered, so that what was not he
 message is stored once and in order, each is acked or comes again, and nothing else happens to the broker.
 """
 
-import threading
-
 from cordwood.client.future import Sent
 from cordwood.client.producer import Producer
+from cordwood.drills.field.actor import Actor, finish
 from cordwood.drills.field.cable import Cable
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, Timeline, until
 from cordwood.drills.field.taker import Taker, drain
 from cordwood.drills.field.witness import Group, History, Place, Write
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, value_of
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, value_of
 
 LEASE_MS = 1_500  # what was on its way to a client when the cable broke comes again after this time
 BURST = 30
 
 
-class Sender(threading.Thread):
+class Sender(Actor):
     """Sends with the client library until it is told to stop; notes what its futures say."""
 
     def __init__(self, endpoint: str, history: History, timeline: Timeline, name: str):
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self._endpoint, self._history, self._timeline = endpoint, history, timeline
-        self._over = threading.Event()
-        self._error: BaseException | None = None
 
-    def halt(self) -> None:
-        """Have it stop, some time."""
-        self._over.set()
-
-    def finish(self) -> None:
-        """Have it stop when all it sent is acknowledged, and return when it has."""
-        self._over.set()
-        self.join()
-        if self._error is not None:
-            raise self._error
-
-    def run(self) -> None:
+    def act(self) -> None:
         number = 0
-        try:
-            with Producer(self._endpoint, TOPIC, producer_id=self.name) as producer:
-                while not self._over.is_set():
-                    writes = [Write(self.name, number + step) for step in range(BURST)]
-                    number += BURST
-                    self._history.sent.update(writes)
-                    futures = [producer.send(value_of(write), key=self.name) for write in writes]
-                    self._told(writes, [future.result(120) for future in futures])
-        except BaseException as error:
-            self._error = error
+        with Producer(self._endpoint, TOPIC, producer_id=self.name) as producer:
+            while not self.over.is_set():
+                writes = [Write(self.name, number + step) for step in range(BURST)]
+                number += BURST
+                self._history.sent.update(writes)
+                futures = [producer.send(value_of(write), key=self.name) for write in writes]
+                self._told(writes, [future.result(120) for future in futures])
 
     def _told(self, writes: list[Write], sent: list[Sent]) -> None:
         places = [Place(one.partition, -1 if one.offset is None else one.offset) for one in sent]
@@ -75,7 +58,7 @@ def run(stage: Stage) -> None:
         Taker(cable.port, history.groups[0], stage.timeline, f"{stage.seed} {n}", lasting=True, lease_ms=LEASE_MS)
         for n in range(2)
     ]
-    clients: list[Sender | Taker] = [*senders, *takers]
+    clients: list[Actor] = [*senders, *takers]
     for one in clients:
         stage.stack.callback(one.halt)
         one.start()
@@ -87,8 +70,7 @@ def run(stage: Stage) -> None:
             cable.mend()
     cable.breaking = False
     finish(takers)
-    for sender in senders:
-        sender.finish()
+    finish(senders)
     health = broker.ask("GET", "/v1/healthz").status
     stage.expect("the broker is well", health == 200 and broker.alive, f"health {health}, {cable.broken} cuts")
     look(broker, history, "a reader of the log", stage.timeline)

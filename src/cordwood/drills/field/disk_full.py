@@ -4,13 +4,14 @@ Expected: 507 before anything is numbered, and no other refusal; reads and acks 
 goes on by itself; nothing acknowledged is missing, nothing refused is there. Root only: it mounts a tmpfs.
 """
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.mounts import small
 from cordwood.drills.field.process import BrokerProcess, Line
 from cordwood.drills.field.reader import look, restarted
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.taker import ack, drain, lease
 from cordwood.drills.field.witness import Group, History
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, writers
 
 FULL = 507
 

@@ -12,13 +12,14 @@ directory's lock.
 import threading
 import time
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.cable import Cable
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look
 from cordwood.drills.field.servers import BUCKET, start_etcd, start_s3
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.witness import History, Place, Write
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, writers
 from cordwood.machine.objects import StoreUnavailable
 from cordwood.tier.claims_in_etcd import OWNER
 from cordwood.tier.etcd import Etcd

@@ -8,13 +8,14 @@ the next. Expected: an opening that was cut off can always be run again, and the
 import shutil
 import time
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look, restarted
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.strace import injecting
 from cordwood.drills.field.taker import Taker, drain
 from cordwood.drills.field.witness import Group, History
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, writers
 
 # Where an opening is cut off, behind a call: here its own segment is there, and the clean mark, too.
 FIRST = ("fsync", 2)

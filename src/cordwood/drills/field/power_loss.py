@@ -7,13 +7,14 @@ SIGKILL cannot, because the kernel still has the bytes. Root only.
 
 import time
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.mounts import cut_power, image, mounted
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look, restarted
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.taker import Taker, drain
 from cordwood.drills.field.witness import Group, History
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, writers
 
 IMAGE_BYTES = 128 << 20
 LIFE_S = 0.5

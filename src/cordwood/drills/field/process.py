@@ -22,7 +22,7 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import urlencode
 
 from cordwood.drills.field.stage import Failed, Stage
-from cordwood.settings import PREFIX
+from cordwood.serving import environment
 
 ASK_S = 60.0
 END_S = 60.0
@@ -90,9 +90,7 @@ class BrokerProcess:
         self.said: list[str] = []
         self._stage = stage
         self._host = host  # flags of `host`, which runs it with what no user can set
-        # What the user has set for a broker of their own does not concern this one.
-        own = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-        self._env = {**own, **(env or {})}
+        self._env = {**environment(), **(env or {})}
         self._settings = {**SETTINGS, **settings}
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = int(listener.getsockname()[1])

@@ -6,12 +6,13 @@ share one commit; throughput falls; nothing else changes. Needs strace.
 
 from statistics import median
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.strace import injecting
 from cordwood.drills.field.witness import History
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, writers
 
 DELAY_S = 0.05
 WRITERS = 16

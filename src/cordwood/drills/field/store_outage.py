@@ -6,12 +6,13 @@ the middle loses nothing; when the store is back all of it is shipped, and the o
 
 from pathlib import Path
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.objects import look_at_objects
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.witness import History
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, writers
 
 TEMPORARY = ".tmp"  # where a directory store writes first
 

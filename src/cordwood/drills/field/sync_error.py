@@ -4,12 +4,13 @@ Expected: 503 to whoever waits and to all who come later, health 503; reads go o
 nothing more; after a start on a healthy disk no message that was refused is there. Needs strace.
 """
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.strace import injecting
 from cordwood.drills.field.witness import History, Write
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, value_of, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, value_of, writers
 
 READ_ONLY = 503
 FIRST = 40  # the first sync that fails; a start takes some

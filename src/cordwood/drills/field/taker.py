@@ -1,13 +1,13 @@
 """Takers: they lease messages for a group and ack half of them, out of order; and the end, when all is drained."""
 
 import random
-import threading
 from collections.abc import Sequence
 
+from cordwood.drills.field.actor import Actor
 from cordwood.drills.field.process import GONE, BrokerProcess, Line
 from cordwood.drills.field.stage import Failed, Stage, Timeline, until
 from cordwood.drills.field.witness import Delivered, Done, Group, Place, Unsure
-from cordwood.drills.field.writer import AGAIN_S, JOIN_S, TOPIC, write_of
+from cordwood.drills.field.writer import AGAIN_S, TOPIC, write_of
 
 ACKS = 5_000  # ranges of one ack; the broker takes 10,000
 LEASE_MS = 3_600_000  # no lease runs out within a drill, unless it is meant to
@@ -17,7 +17,7 @@ class _Refused(Failed):
     """The broker answered, and did not do it."""
 
 
-class Taker(threading.Thread):
+class Taker(Actor):
     """Leases messages for a group and acks half of them, out of order.
 
     It ends with the broker, or goes on over cut wires (`lasting`) until it is told to stop. `dying`: the disk may go
@@ -35,28 +35,15 @@ class Taker(threading.Thread):
         dying: bool = False,
         lease_ms: int = LEASE_MS,
     ):
-        super().__init__(name=f"taker {seed}", daemon=True)
+        super().__init__(f"taker {seed}")
         self._port, self._group, self._timeline = port, group, timeline
         self._draw = random.Random(seed)
         self._lasting, self._dying, self._lease_ms = lasting, dying, lease_ms
-        self._over = threading.Event()
-        self._error: BaseException | None = None
 
-    def halt(self) -> None:
-        """Have it stop, some time."""
-        self._over.set()
-
-    def finish(self) -> None:
-        """Have it stop, and return when it has."""
-        self._over.set()
-        self.join(JOIN_S)
-        if self._error is not None:
-            raise self._error
-
-    def run(self) -> None:
+    def act(self) -> None:
         line = Line(self._port)
         try:
-            while not self._over.is_set():
+            while not self.over.is_set():
                 try:
                     self._turn(line)
                 except _Refused:
@@ -66,9 +53,7 @@ class Taker(threading.Thread):
                 except GONE:
                     if not self._lasting:
                         return  # the broker is gone: what was on lease comes again
-                    self._over.wait(AGAIN_S)
-        except BaseException as error:
-            self._error = error
+                    self.over.wait(AGAIN_S)
         finally:
             line.close()
 

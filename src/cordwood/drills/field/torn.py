@@ -14,11 +14,12 @@ import time
 from pathlib import Path
 from random import Random
 
+from cordwood.drills.field.actor import finish
 from cordwood.drills.field.process import BrokerProcess
 from cordwood.drills.field.reader import look
 from cordwood.drills.field.stage import Stage, until
 from cordwood.drills.field.witness import History, Reading, Write
-from cordwood.drills.field.writer import PARTITIONS, TOPIC, finish, value_of, writers
+from cordwood.drills.field.writer import PARTITIONS, TOPIC, value_of, writers
 from cordwood.journal.frame import MAGIC
 
 SECTOR = 512

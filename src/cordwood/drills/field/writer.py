@@ -7,11 +7,10 @@ all of its bytes follow from that: whoever reads it knows whether a bit of it is
 import hashlib
 import json
 import random
-import threading
 import time
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
+from cordwood.drills.field.actor import Actor
 from cordwood.drills.field.process import GONE, BrokerProcess, Line
 from cordwood.drills.field.stage import Failed, Stage, Timeline
 from cordwood.drills.field.witness import History, Place, Write
@@ -20,7 +19,6 @@ TOPIC = "drill"
 PARTITIONS = 3
 BATCH = 20  # the most messages of one request
 AGAIN_S = 0.01  # after a refusal
-JOIN_S = 60.0
 
 
 def value_of(write: Write, size: int = 0) -> str:
@@ -42,7 +40,7 @@ def write_of(value: str | None) -> Write | None:
         return None
 
 
-class Writer(threading.Thread):
+class Writer(Actor):
     """Sends until it is told to stop, one request after the other; waits while the broker is down.
 
     A numbered one sends batches to one partition, and again if it did not hear of them. A single one sends message by
@@ -61,40 +59,23 @@ class Writer(threading.Thread):
         size: int = 0,
         pause_s: float = 0.0,
     ):
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self.latencies_s: list[float] = []
         self.statuses: dict[int, int] = {}
         self._broker, self._history, self._timeline = broker, history, timeline
         self._partition = partition
         self._draw = random.Random(f"{name} {seed}")
         self._size, self._pause_s = size, pause_s
-        self._over = threading.Event()
-        self._error: BaseException | None = None
 
-    def halt(self) -> None:
-        """Have it stop, some time."""
-        self._over.set()
-
-    def finish(self) -> None:
-        """Have it stop after the request that is under way, and return when it has."""
-        self._over.set()
-        self.join(JOIN_S)
-        if self.is_alive():
-            raise Failed(f"expected an answer to the writer {self.name}; saw none for {JOIN_S:.0f} s")
-        if self._error is not None:
-            raise self._error
-
-    def run(self) -> None:
+    def act(self) -> None:
         line = Line(self._broker.port)
         number = 0
         try:
-            while not self._over.is_set():
+            while not self.over.is_set():
                 count = 1 if self._partition is None else self._draw.randint(1, BATCH)
                 number = self._send(line, [Write(self.name, number + step) for step in range(count)])
                 if self._pause_s:
-                    self._over.wait(self._draw.random() * 2 * self._pause_s)
-        except BaseException as error:
-            self._error = error
+                    self.over.wait(self._draw.random() * 2 * self._pause_s)
         finally:
             line.close()
 
@@ -132,10 +113,10 @@ class Writer(threading.Thread):
             if answer.status not in (429, 503, 507):
                 raise Failed(f"expected that a message is taken; saw {answer.status} {answer.body[:300]!r}")
             self._timeline.count("refused", len(writes))
-            if self._partition is None or self._over.wait(AGAIN_S):
+            if self._partition is None or self.over.wait(AGAIN_S):
                 if not unheard:
                     self._history.refused.update(writes)
-                self._over.wait(AGAIN_S)
+                self.over.wait(AGAIN_S)
                 break
         return writes[-1].number + 1
 
@@ -151,9 +132,9 @@ class Writer(threading.Thread):
 
     def _wait(self) -> bool:
         """Wait until the broker listens; say whether to go on."""
-        while not self._over.is_set():
+        while not self.over.is_set():
             if self._broker.up.wait(0.05):
-                self._over.wait(AGAIN_S)
+                self.over.wait(AGAIN_S)
                 return True
         return False
 
@@ -188,16 +169,3 @@ def writers(
         stage.stack.callback(one.halt)
         one.start()
     return found
-
-
-class Client(Protocol):
-    """A thread that can be told to stop."""
-
-    def finish(self) -> None:
-        """Have it stop, and return when it has."""
-
-
-def finish(clients: Iterable[Client]) -> None:
-    """Have all of these stop."""
-    for one in clients:
-        one.finish()

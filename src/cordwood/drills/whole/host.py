@@ -35,6 +35,7 @@ from cordwood.sim.objects import SimObjects
 from cordwood.tier.claim import Owned, Terms
 from cordwood.tier.claims_in_store import StoreClaims
 
+DISK, STORE = "disk", "store"  # where a fuse burns
 TERMS = Terms(renew_ms=120, hold_ms=300, lapse_ms=400, patience_ms=2_000, look_ms=150)
 HTTP = HttpLimits()
 
@@ -64,14 +65,14 @@ class Above(Protocol):
 
 @dataclass(slots=True)
 class Fuse:
-    """The crash that is to come: before the how-many-th disk operation, or call to the store.
+    """The crash that is to come: before the how-many-th operation of the disk, or call to the store.
 
-    With `aim` only those count whose operation or name has it.
+    With `aim` only those count that have it: the disk's in the operation, the store's in the name.
     """
 
     how: str  # "power" or "kill"
-    disk: int = 0
-    store: int = 0
+    at: str  # DISK or STORE
+    left: int
     aim: str = ""
 
 
@@ -106,10 +107,10 @@ class Host:
         self.starts += 1
         name = f"{self._seed}/broker/{self.starts}"
         self.loop = loop = SimLoop(self._above.timeline, Random(f"{name}/threads"), self._above.complain)
-        self.disk.watch = lambda operation, name: self._watch(loop, operation, name)
+        self.disk.watch = lambda operation, name: self._watch(loop, DISK, operation, aimed=operation)
         self.disk.faults = self._fail
         if self._store is not None:
-            self._store.watch = lambda operation, name: self._watch_store(loop, operation, name)
+            self._store.watch = lambda operation, name: self._watch(loop, STORE, operation, aimed=name)
         loop.call_soon(self._begin, loop, Random(name))
 
     def _begin(self, loop: SimLoop, random: Random) -> None:
@@ -228,23 +229,13 @@ class Host:
         """Make room on the disk."""
         self.disk.capacity_bytes = None
 
-    def _watch(self, loop: SimLoop, operation: str, name: str) -> None:
+    def _watch(self, loop: SimLoop, at: str, operation: str, aimed: str) -> None:
         if not loop.alive:
             raise PowerCut
         fuse = self.fuse
-        if fuse is not None and fuse.disk and fuse.aim in operation:
-            fuse.disk -= 1
-            if not fuse.disk:
-                self.fall(fuse.how, phase(operation))
-                raise PowerCut
-
-    def _watch_store(self, loop: SimLoop, operation: str, name: str) -> None:
-        if not loop.alive:
-            raise PowerCut
-        fuse = self.fuse
-        if fuse is not None and fuse.store and fuse.aim in name:
-            fuse.store -= 1
-            if not fuse.store:
+        if fuse is not None and fuse.at == at and fuse.aim in aimed:
+            fuse.left -= 1
+            if not fuse.left:
                 self.fall(fuse.how, phase(operation))
                 raise PowerCut
 

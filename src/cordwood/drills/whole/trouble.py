@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from cordwood.drills.whole.host import Fuse, Host
+from cordwood.drills.whole.host import DISK, STORE, Fuse, Host
 from cordwood.drills.whole.worker import Worker
 from cordwood.sim.loop import SimLoop, Timeline
 from cordwood.sim.network import Network, Trouble
@@ -54,9 +54,9 @@ class Troubles:
     def before_boot(self) -> None:
         """A broker is about to start; it may not get far."""
         if not self._over and self._random.random() < RECOVERY_SHARE:
-            self._above.host.fuse = Fuse(self._how(), disk=self._random.randrange(1, 30))
+            self._above.host.fuse = Fuse(self._how(), DISK, self._random.randrange(1, 30))
         elif not self._over and self._above.store is not None and self._random.random() < 0.08:
-            self._above.host.fuse = Fuse(self._how(), store=self._random.randrange(1, 12))
+            self._above.host.fuse = Fuse(self._how(), STORE, self._random.randrange(1, 12))
 
     def before_worker(self, worker: Worker) -> None:
         """A worker is about to start; the same."""
@@ -77,14 +77,14 @@ class Troubles:
         if chance < 0.12:
             self._above.loop.after_us(after_us, self._stop, self._lives)
         elif self._buries() and chance < 0.4:
-            host.fuse = Fuse(self._how(), store=random.randrange(1, 3), aim=TOMBSTONE)
+            host.fuse = Fuse(self._how(), STORE, random.randrange(1, 3), aim=TOMBSTONE)
         elif chance < 0.52:
             aim = random.choice(("", "", "", "", "", "rename", "directory"))
             most = random.choice((10, 45)) if not aim else 4
-            host.fuse = Fuse(self._how(), disk=random.randrange(1, most), aim=aim)
+            host.fuse = Fuse(self._how(), DISK, random.randrange(1, most), aim=aim)
         elif chance < 0.75 and self._above.store is not None:
             aim = random.choice(("", ".parquet", ".parquet", ".snapshot"))
-            host.fuse = Fuse(self._how(), store=random.randrange(1, 25 if not aim else 4), aim=aim)
+            host.fuse = Fuse(self._how(), STORE, random.randrange(1, 25 if not aim else 4), aim=aim)
         self._above.loop.after_us(max(after_us, LONGEST_US // 3), self._end_life, self._lives)
 
     def _buries(self) -> bool:
@@ -114,7 +114,7 @@ class Troubles:
         if life == self._lives and above.host.serving and not self._over and not above.host.failed:
             above.note("clean stop of the broker")
             if self._random.random() < 0.3:
-                above.host.fuse = Fuse(self._how(), disk=self._random.randrange(1, 12))
+                above.host.fuse = Fuse(self._how(), DISK, self._random.randrange(1, 12))
             above.host.close(lambda: above.fell("exit", ""))
 
     # Everything else

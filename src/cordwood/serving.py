@@ -1,0 +1,81 @@
+"""`cordwood serve` as a process of its own, for what shows, measures or strains a broker on this machine."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cordwood.errors import CordwoodError
+from cordwood.settings import PREFIX
+
+START_S = 60.0
+STOP_S = 30.0
+POLL_S = 0.02
+_LISTENS = re.compile(r"^cordwood: listening on (\S+:(\d+))$", re.MULTILINE)
+
+
+def environment() -> dict[str, str]:
+    """Return ours without what the user has set for a broker of their own: it does not concern this one."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+
+
+class Serving:
+    """A broker on `directory`/data; what it says goes into `directory`/broker.log. Its port stays through restarts.
+
+    Not stopped by the Ctrl-C that stops its owner: it is told.
+    """
+
+    def __init__(self, directory: Path, *options: str):
+        self._data = directory / "data"
+        self._log = directory / "broker.log"
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.endpoint = ""
+        self.port = 0
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was started"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it and return when it listens. Raises CordwoodError when it does not."""
+        command = [sys.executable, "-m", "cordwood", "serve", "--data", str(self._data), "--port", str(self.port)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*command, *self._options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=environment(),
+            )
+        end = time.monotonic() + START_S
+        try:
+            while (found := _LISTENS.search(self._log.read_text(errors="replace"))) is None:
+                if self._process.poll() is not None or time.monotonic() > end:
+                    said = self._log.read_text(errors="replace").strip()
+                    raise CordwoodError(f"the broker did not start: {said or 'it said nothing'}")
+                time.sleep(POLL_S)
+        except BaseException:
+            self.kill()
+            raise
+        self.endpoint, self.port = found[1], int(found[2])
+
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        assert self._process is not None, "it was started"
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it cleanly, if it runs."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
