@@ -161,7 +161,7 @@ def drill_whole(seed: int, worlds: int | None, jobs: int, crashes: int = CRASHES
         f"{tally.messages} messages checked, seeds {seed} to {seed + done - 1}"
     )
     _print_shares(tally)
-    if done == 1:
+    if done == 1 and not wrong:
         print(f"  the trace of this world is {tally.trace}")
     elif done >= whole_tally.JUDGED:
         wrong += [f"too seldom: {line}" for line in tally.missing()]

@@ -98,6 +98,7 @@ class Tally:
 
     def add(self, other: "Tally") -> None:
         """Count another one's, too."""
+        self.trace = other.trace
         self.worlds += other.worlds
         self.crashes += other.crashes
         self.worker_crashes += other.worker_crashes

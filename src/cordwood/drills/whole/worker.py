@@ -215,10 +215,10 @@ class Worker:
             execution = self._left.pop(0)
             try:
                 log = self._open(self.logs[execution], None)
-            except Unavailable as error:
-                if isinstance(error, Full):
-                    self._left.append(execution)
-                    return None
+            except (Full, OSError):
+                self._left.append(execution)  # for the next scan
+                return None
+            except Unavailable:
                 del self.logs[execution]  # nothing was ever appended to it: not even its beginning is there
                 continue
             delivery = self._delivery(log)
