@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from cordwood.auth.right import Right
 from cordwood.broker.staging import Published
 from cordwood.errors import Refused
 from cordwood.http.request import Request
@@ -121,6 +122,8 @@ async def stage(desk: Desk, request: Request) -> Response:
 def publish(desk: Desk, request: Request) -> Answer:
     """Make what was staged visible, all together."""
     asked = _publish.read(request)
+    if request.visit is not None:
+        request.visit.allow_somewhere(Right.PRODUCE)  # a writer who staged nothing has no topics to ask about
     _check_writer(desk, request.visit, asked.writer)
 
     def render(found: Published) -> Response:
