@@ -12,6 +12,7 @@ from cordwood.http.response import Response
 from cordwood.server import formats
 from cordwood.server.desk import ASIDE_BYTES, Desk, Then, as_json
 from cordwood.server.door import everything_of
+from cordwood.server.making import made_topic, telling
 from cordwood.server.need import PRODUCE
 from cordwood.server.parameters import Parameters
 from cordwood.server.produce import Partition, placed, read_body, topic_of
@@ -116,7 +117,8 @@ async def stage(desk: Desk, request: Request) -> Response:
             sequence=asked.sequence,
         )
 
-    return await desk.ask(call, lambda staged: as_json(Staged(staged, len(records))))
+    tell = made_topic(desk, request, topic)
+    return await telling(desk.ask(call, lambda staged: as_json(Staged(staged, len(records)))), tell)
 
 
 def publish(desk: Desk, request: Request) -> Answer:
