@@ -36,6 +36,19 @@ def test_a_name_that_somebody_pointed_at_it_is_not_its_own(server: Serving, name
     assert server.end() == 0
 
 
+@pytest.mark.parametrize("name", ["0.0.0.0:PORT", "0.0.0.0", "[::]:PORT", "[::ffff:0.0.0.0]:PORT", "[::ffff:0:0]"])
+def test_the_address_of_nobody_is_not_its_own(server: Serving, name: str) -> None:
+    """A page's picture at http://0.0.0.0 has neither Origin nor Sec-Fetch-Site, and may be a stream of ours."""
+    server.topic()
+    server.produce("a")
+    connection = server.open("GET", "/v1/consume", None, host(server, name), topic="clicks", group="g")
+    try:
+        assert connection.getresponse().status == 403
+    finally:
+        connection.close()
+    assert server.get("/v1/groups").json == {"groups": []}
+
+
 def test_further_names_can_be_allowed(tmp_path: Path) -> None:
     with Serving(tmp_path, allowed_hosts="queue.example, other.example") as server:
         assert server.get("/v1/topics", host(server, "queue.example")).status == 200

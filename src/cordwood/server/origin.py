@@ -1,9 +1,10 @@
 """Web pages of others, kept out of a broker that asks nobody for a token.
 
-A browser on this computer reaches a loopback address, and does what any page tells it to. Two ways are closed:
+A browser on this computer reaches a loopback address, and does what any page tells it to. These ways are closed:
 
     a page posts to http://127.0.0.1:7878       its Origin is not ours (or Sec-Fetch-Site says so): 403
     a page's own name is pointed at 127.0.0.1    its Host is a name that is not ours: 403
+    a page asks http://0.0.0.0:7878 for a stream  neither is told; but its Host is no address of anybody: 403
 
 Programs send no Origin and call a loopback broker by its address or as localhost; they notice nothing. Where tokens
 are asked for, none of this is needed: no browser adds a token by itself.
@@ -69,14 +70,17 @@ def host_name(host: str) -> str:
 
 
 def is_local_name(name: str) -> bool:
-    """Whether a name can mean nothing but an address: nobody else can point it anywhere."""
+    """Whether a name can mean nothing but an address: nobody else can point it anywhere.
+
+    0.0.0.0 and :: are none. They lead to this computer, too, and browsers do not say there whose page asks.
+    """
     if name == "localhost":
         return True
     try:
-        ip_address(name)
+        address = ip_address(name)
     except ValueError:
         return False
-    return True
+    return not (getattr(address, "ipv4_mapped", None) or address).is_unspecified
 
 
 def is_loopback(host: str) -> bool:
