@@ -24,8 +24,10 @@ class Origins:
     """Decides whether a request comes from where it may. `host` is the address that the broker listens on."""
 
     def __init__(self, host: str, allowed: str = ""):
-        self._any_name = not is_loopback(host)  # then names are of the network, and who reaches it is its affair
-        self._names = {name.strip().lower() for name in (host, *allowed.split(",")) if name.strip()}
+        # In public names are of the network, and who reaches it is its affair; unless somebody says which they are.
+        self._any_name = not (is_loopback(host) or allowed.strip())
+        names = (name.strip().lower() for name in (host, *allowed.split(",")))
+        self._names = {name for name in names if name and not is_nobody(name)}
         self._good: set[bytes | None] = {None}  # HTTP/1.0 has no Host, and no browser speaks it
 
     def plain(self, headers: dict[bytes, bytes]) -> bool:
@@ -70,17 +72,23 @@ def host_name(host: str) -> str:
 
 
 def is_local_name(name: str) -> bool:
-    """Whether a name can mean nothing but an address: nobody else can point it anywhere.
-
-    0.0.0.0 and :: are none. They lead to this computer, too, and browsers do not say there whose page asks.
-    """
+    """Whether a name can mean nothing but an address: nobody else can point it anywhere."""
     if name == "localhost":
         return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return not is_nobody(name)
+
+
+def is_nobody(name: str) -> bool:
+    """Whether it is 0.0.0.0 or ::, which lead to this computer, and where browsers do not say whose page asks."""
     try:
         address = ip_address(name)
     except ValueError:
         return False
-    return not (getattr(address, "ipv4_mapped", None) or address).is_unspecified
+    return (getattr(address, "ipv4_mapped", None) or address).is_unspecified
 
 
 def is_loopback(host: str) -> bool:
