@@ -52,6 +52,7 @@ ARROWS = {
     "spark": {"client", "edge", "tier", "machine", "record", "partition", "errors"},
     "embedding": {"server", "settings", "errors"},
     "fixture": {"embedding"},
+    "serving": {"settings", "errors"},
     "drills": {
         "broker",
         "server",
@@ -65,12 +66,13 @@ ARROWS = {
         "http",
         "wire",
         "record",
+        "serving",
         "settings",
         "errors",
     },
     "doors": {"client", "record", "errors"},
-    "demo": {"client", "errors"},
-    "bench": {"aio", "client", "errors", ""},
+    "demo": {"client", "serving", "errors"},
+    "bench": {"aio", "client", "serving", "errors", ""},
     "cli": {
         "auth",
         "bench",

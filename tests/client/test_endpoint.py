@@ -34,6 +34,14 @@ def test_what_is_no_endpoint_is_refused(url: str) -> None:
         endpoint(url)
 
 
+@pytest.mark.parametrize("url", ["http://me:hunter2@a", "https://hunter2@a/x", "http://hunter2@a?x", "me:hunter2@a"])
+def test_a_password_in_a_url_is_refused_and_not_shown(url: str) -> None:
+    """It would be sent to nobody, and be in every message and in every outbox."""
+    with pytest.raises(Refused, match="CORDWOOD_TOKEN") as refused:
+        endpoint(url)
+    assert "hunter2" not in str(refused.value)
+
+
 def test_a_token_cannot_break_out_of_its_line() -> None:
     with pytest.raises(Refused, match="token"):
         endpoint("http://example", "a\r\nX: y")

@@ -98,7 +98,7 @@ def test_an_expectation_that_does_not_hold_fails_the_drill_and_ends_what_it_star
     assert (outcome.verdict, outcome.reason) == ("failed", "expected two; saw one")
     assert ended == [True]
     assert list(tmp_path.iterdir()) == []
-    assert outcome.again == "cordwood drill fake --seed 7"
+    assert outcome.again == "cordwood drill fake --seed 7 --quick", "a longer one draws more"
 
 
 def test_whatever_a_drill_raises_is_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

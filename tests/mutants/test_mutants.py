@@ -3,8 +3,9 @@
 A mutant is a TOML file: `why`, the `edits` (file, before, after; each `before` stands exactly once in the file), and
 what must fail: `tests` (pytest names), `crashes` (of simulated disks), `histories` (of broker and model, at most so
 many; the seed `first` is tried first, since it killed the mutant before), `power_cuts` (of a real filesystem) or
-`drills` (of `cordwood drill`). Drills take long: only those of a mutant with `drill_in_ci` are run here, all of them
-by `python -m tests.mutants.table`, which keeps what it saw in docs/drills.md.
+`drills` (of `cordwood drill`). With `worlds` the drill `whole` must notice, too, in one of so many. Drills take long:
+only those of a mutant with `drill_in_ci` are run here, all of them by `python -m tests.mutants.table`, which keeps
+what it saw in docs/drills.md.
 """
 
 import re
@@ -22,6 +23,7 @@ from tests.mutants.table import kept
 CHECKED = ("tests", "crashes", "histories", "power_cuts")
 BROKEN = {path: tomllib.loads(path.read_text()) for path in MUTANTS}
 TESTED = [path for path, mutant in BROKEN.items() if any(kind in mutant for kind in CHECKED)]
+LIVED = [path for path, mutant in BROKEN.items() if "worlds" in mutant]
 DRILLED = [path for path, mutant in BROKEN.items() if mutant.get("drill_in_ci")]
 
 # Only these are loaded: all that are installed take two seconds for each mutant.
@@ -46,6 +48,18 @@ from cordwood.drills.broker_model.history import Violation, run_history
 for seed in (int(sys.argv[2]), *range(int(sys.argv[1]))):
     try:
         run_history(seed)
+    except Violation as violation:
+        print("killed:", violation)
+        sys.exit(1)
+"""
+
+WORLDS = """
+import logging, sys
+logging.disable(logging.ERROR)
+from cordwood.drills.whole.world import Violation, run_world
+for seed in range(int(sys.argv[1])):
+    try:
+        run_world(seed)
     except Violation as violation:
         print("killed:", violation)
         sys.exit(1)
@@ -81,7 +95,13 @@ def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
         assert "error" not in done.stdout.rsplit("\n", 2)[-2], f"{path.stem} broke the test itself\n{done.stdout}"
 
 
-@pytest.mark.parametrize(("kind", "script"), [("crashes", CRASH), ("histories", HISTORIES)])
+@pytest.mark.parametrize("path", LIVED, ids=[path.stem for path in LIVED])
+def test_the_whole_kills_the_mutant(path: Path, tmp_path: Path) -> None:
+    done = run(["-c", WORLDS, str(BROKEN[path]["worlds"])], mutated(BROKEN[path], tmp_path))
+    assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(("kind", "script"), [("crashes", CRASH), ("histories", HISTORIES), ("worlds", WORLDS)])
 def test_without_a_mutant_the_same_seeds_survive(kind: str, script: str) -> None:
     most = max(tomllib.loads(path.read_text()).get(kind, 0) for path in MUTANTS)
     done = run(["-c", script, str(most), "0"], ROOT / "src")

@@ -14,6 +14,7 @@ from cordwood.server.logs import JsonLines, TextLines
 from cordwood.server.routes import ROUTES
 from tests.server.serving import Serving
 from tests.server.test_door import HeldClock
+from tests.server.test_produce import NDJSON
 from tests.server.tokens import token_of
 
 FACTS = ("action", "who", "topic", "group", "status", "reason", "right")
@@ -45,6 +46,7 @@ def test_what_changes_more_than_messages_is_told_with_who_did_it(
             ("POST", "/v1/groups/orders/g/redrive", {}, shop),
             ("POST", "/v1/topics/orders/replace", {"partition": 0, "objects": ["a"], "replacement": "b"}, ops),
             ("PUT", "/v1/readers/orders/r", {"offsets": {"0": 0}}, shop),
+            ("PUT", "/v1/readers/orders/r", {"offsets": {"0": 0}}, shop),
             ("DELETE", "/v1/readers/orders/r", None, shop),
             ("POST", "/v1/produce", {"topic": "orders", "value": "x"}, shop),
             ("DELETE", "/v1/groups/orders/g", None, ops),
@@ -60,11 +62,49 @@ def test_what_changes_more_than_messages_is_told_with_who_did_it(
             ("group seek", "shop", "orders", "g", 200),
             ("group redrive", "shop", "orders", "g", 200),
             ("topic replace", "ops", "orders", 409),
+            ("reader create", "shop", "orders"),
             ("reader delete", "shop", "orders", 204),
             ("group delete", "ops", "orders", "g", 204),
             ("topic delete", "ops", "orders", 204),
             ("topic delete", "ops", "orders", 404),
         ]
+
+
+def test_what_is_made_by_the_way_is_told_with_who_did_it_and_without_what_was_sent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "cordwood.audit")
+    shop = token_of(tmp_path, "shop", "produce:", "consume:")
+    line, large = b'{"value":"private"}\n', b'{"value":"' + b"private" * 50_000 + b'"}\n'
+    with Serving(tmp_path, auto_create_topics=True) as server:
+        told(caplog)
+        for _ in range(2):
+            server.post("/v1/produce", {"topic": "a", "value": "private"}, shop)
+            server.post("/v1/produce", {"topic": "b", "value": "private", "qos": 0}, shop)
+            server.post("/v1/produce", line, {**shop, **NDJSON}, topic="c")
+            server.post("/v1/produce", large, {**shop, **NDJSON}, topic="d")
+            server.post("/v1/stage", {"value": "private"}, shop, topic="e", writer="w", batch=0)
+            server.post("/v1/lease", {"topic": "a", "group": "g"}, shop)
+            server.open("GET", "/v1/consume", None, shop, topic="a", group="h").getresponse().close()
+            server.open("HEAD", "/v1/consume", None, shop, topic="a", group="i").getresponse().close()
+            server.post("/v1/lease", {"topic": "nowhere", "group": "g"}, shop)
+            server.post("/v1/produce", {"topic": "//", "value": "private"}, shop)
+            server.post("/v1/produce", {"topic": "f", "value": "private", "partition": 9}, shop)
+        there = [line["name"] for line in server.get("/v1/topics", shop).json["topics"]]
+        lines = told(caplog)
+    assert there == ["a", "b", "c", "d", "e", "f"], "f is made before its message is refused"
+    assert [(line["action"], line["who"], line["topic"], line.get("group"), line["by"]) for line in lines] == [
+        ("topic create", "shop", "a", None, "POST /v1/produce"),
+        ("topic create", "shop", "b", None, "POST /v1/produce"),
+        ("topic create", "shop", "c", None, "POST /v1/produce"),
+        ("topic create", "shop", "d", None, "POST /v1/produce"),
+        ("topic create", "shop", "e", None, "POST /v1/stage"),
+        ("group create", "shop", "a", "g", "POST /v1/lease"),
+        ("group create", "shop", "a", "h", "GET /v1/consume"),
+        ("topic create", "shop", "f", None, "POST /v1/produce"),
+    ]
+    assert all(line["peer"].startswith("127.0.0.1:") for line in lines)
+    assert "private" not in json.dumps(lines)
 
 
 def test_every_route_that_changes_settings_or_places_is_told_of() -> None:

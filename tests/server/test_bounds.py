@@ -79,6 +79,24 @@ def test_json_that_is_nested_without_end_is_refused(server: Serving, opening: by
     assert server.produce("works") == [0]
 
 
+def test_parameters_of_more_values_than_anybody_means_are_refused_before_they_are_read(server: Serving) -> None:
+    server.topic()
+    empty, ranges = b"[" + b"[]," * 400_000 + b"[]]", b"[" + b"[0,1]," * 300_000 + b"[0,1]]"
+    asks = [
+        ("POST", "/v1/ack", b'{"topic":"clicks","group":"g","partition":0,"ranges":' + ranges + b"}"),
+        ("POST", "/v1/ack?topic=clicks", b'{"ranges":' + ranges + b"}"),
+        ("POST", "/v1/lease?topic=clicks", b'{"x":' + empty + b"}"),
+        ("GET", "/v1/config?x=1", b'{"x":' + empty + b"}"),
+    ]
+    for method, path, body in asks:
+        reply = server.ask(method, path, body)
+        assert reply.error == "PAYLOAD_TOO_LARGE", path
+        assert "values" in reply.json["message"]
+    tasks = ",".join(f"[{task},0]" for task in range(100_000))
+    reply = server.post("/v1/publish", f'{{"writer":"w","batch":0,"tasks":[{tasks}]}}'.encode())
+    assert reply.error == "FAILED_PRECONDITION", "as many tasks as a writer may have are read"
+
+
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 def test_arrow_that_would_become_huge_is_refused_before_it_does(server: Serving, codec: str) -> None:
     server.topic()

@@ -26,6 +26,7 @@ def test_the_limits_are_those_on_the_page() -> None:
     assert f"| `max_bytes` of a lease | {lease.MOST_BYTES >> 20} MiB " in PAGE
     assert f"| `limit` of a read in JSON | {reads.MOST_JSON:,} " in PAGE
     assert f"| a JSON body of parameters | {parameters.MOST_BYTES >> 20} MiB " in PAGE
+    assert f"MiB and {parameters.MOST_COMMAS:,} values |" in PAGE
 
 
 def test_the_examples_work(server: Serving) -> None:

@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from cordwood.http.refusal import Refusal
+from cordwood.http.request import Request
+from cordwood.server.need import LISTED
+from cordwood.server.origin import Origins
 from tests.server.serving import Serving
 from tests.server.tokens import token_of
 
@@ -36,11 +40,41 @@ def test_a_name_that_somebody_pointed_at_it_is_not_its_own(server: Serving, name
     assert server.end() == 0
 
 
+@pytest.mark.parametrize("name", ["0.0.0.0:PORT", "0.0.0.0", "[::]:PORT", "[::ffff:0.0.0.0]:PORT", "[::ffff:0:0]"])
+def test_the_address_of_nobody_is_not_its_own(server: Serving, name: str) -> None:
+    """A page's picture at http://0.0.0.0 has neither Origin nor Sec-Fetch-Site, and may be a stream of ours."""
+    server.topic()
+    server.produce("a")
+    connection = server.open("GET", "/v1/consume", None, host(server, name), topic="clicks", group="g")
+    try:
+        assert connection.getresponse().status == 403
+    finally:
+        connection.close()
+    assert server.get("/v1/groups").json == {"groups": []}
+
+
 def test_further_names_can_be_allowed(tmp_path: Path) -> None:
     with Serving(tmp_path, allowed_hosts="queue.example, other.example") as server:
         assert server.get("/v1/topics", host(server, "queue.example")).status == 200
         assert server.get("/v1/topics", host(server, "Other.Example:80")).status == 200
         assert server.get("/v1/topics", host(server, "evil.example")).status == 403
+
+
+def test_in_public_any_name_is_good_until_some_are_said() -> None:
+    def answers(name: str, allowed: str) -> bool:
+        try:
+            Origins("0.0.0.0", allowed).check(Request("GET", b"/", {b"host": name.encode()}), LISTED)
+        except Refusal:
+            return False
+        return True
+
+    assert answers("evil.example", "")
+    assert answers("queue.example:7878", "queue.example")
+    assert answers("10.0.0.5:7878", "queue.example")
+    assert answers("localhost:7878", "queue.example")
+    assert not answers("evil.example", "queue.example")
+    assert answers("0.0.0.0:7878", "")
+    assert not answers("0.0.0.0:7878", "queue.example")
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,24 @@ def test_nobody_takes_part_in_what_others_stage(locked: Locked) -> None:
     assert server.post("/v1/publish", batch, mine).status == 403, "where it went is not for everybody either"
 
 
+def test_who_may_produce_nothing_publishes_nothing(locked: Locked) -> None:
+    server = locked.server
+    server.ask("POST", "/v1/topics", {"name": "orders"}, locked.headers["X"])
+    empty = {"writer": "nobody-yet", "batch": 7, "tasks": []}
+    for reply in (
+        server.post("/v1/publish", empty, locked.headers["C"]),
+        server.post("/v1/publish", None, locked.headers["C"], writer="nobody-yet", batch=7, tasks="[]"),
+    ):
+        assert reply.error == "PERMISSION_DENIED"
+        assert reply.json["message"] == "the token 'c' lacks the right to produce for any topic"
+    staged = server.post(
+        "/v1/stage", {"value": "x"}, locked.headers["P"], topic="orders", writer="nobody-yet", batch=0
+    )
+    assert staged.status == 200, "nobody has ended a batch of this writer"
+    assert server.post("/v1/publish", {**empty, "writer": "without-topics"}, locked.headers["P"]).status == 200
+    assert server.post("/v1/publish", {**empty, "writer": "without-topics"}, locked.headers["C"]).status == 403
+
+
 def test_lists_have_what_may_be_seen(locked: Locked) -> None:
     server = locked.server
     for topic in ("orders", "orders-eu", "dlq.orders", "other", "zoo"):

@@ -326,3 +326,9 @@ def test_metadata_that_is_neither_is_refused(clock: SimClock) -> None:
     for metadata in ("", "zookeeper://x", "etcd:", "etcd://", "etcd://a b", "etcd://h:x"):
         with pytest.raises(Refused, match="etcd://host:port"):
             open_claims(metadata, SimObjects(clock), clock)
+
+
+def test_a_password_in_the_url_of_an_etcd_is_refused_and_not_repeated(clock: SimClock) -> None:
+    with pytest.raises(Refused, match="ETCDCTL_CERT") as caught:
+        open_claims("etcd://root:sesame@127.0.0.1:2379", SimObjects(clock), clock)
+    assert "sesame" not in str(caught.value)

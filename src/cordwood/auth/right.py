@@ -40,7 +40,7 @@ class Grant(NamedTuple):
 class Access:
     """All that the grants of one token allow together; made once, asked for every request."""
 
-    __slots__ = ("_covered", "everywhere")
+    __slots__ = ("_covered", "everywhere", "somewhere")
 
     def __init__(self, grants: Iterable[Grant]):
         grants = tuple(grants)
@@ -51,6 +51,7 @@ class Access:
             self._covered[right] = _two(prefixes)
         self._covered[None] = _two({grant.prefix for grant in grants})
         self.everywhere = frozenset(right for right in Right if "" in self._covered[right][0])
+        self.somewhere = frozenset(right for right in Right if self._covered[right][0])
 
     def may(self, right: Right | None, topic: str) -> bool:
         """Say whether this may be done with a topic; None asks whether anything may."""

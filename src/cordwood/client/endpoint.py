@@ -107,6 +107,8 @@ def endpoint(
         given_port = parts.port
     except ValueError:
         parts, given_port = urlsplit(""), None
+    if "@" in url.rpartition("://")[2].partition("/")[0]:
+        raise Refused("an endpoint has no user and no password; who you are says a token: token=, or CORDWOOD_TOKEN")
     whole = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
     if not whole or given_port == 0 or not _SAFE.fullmatch(url):
         raise Refused(f"{url!r} is no endpoint; one looks like http://127.0.0.1:{DEFAULT_PORT}")

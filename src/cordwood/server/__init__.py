@@ -15,6 +15,7 @@ visit        one request and who makes it
 guard        between the table and a route: asks the door, tells the audit
 origin       web pages of others, kept out
 audit        who did what, in the log
+making       what is made by the way, told to the audit
 exposure     where a broker may listen
 tls, watch   the certificate; what is looked at again while the broker runs
 page_headers what browsers are told about our pages

@@ -21,6 +21,7 @@ from cordwood.server import formats
 from cordwood.server.desk import Desk
 from cordwood.server.formats import ARROW, NDJSON
 from cordwood.server.lease import OWNER_HEADER, Owner, owner_of
+from cordwood.server.making import made_group
 from cordwood.server.need import CONSUME
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Place, place
@@ -98,6 +99,7 @@ async def consume(desk: Desk, request: Request) -> Response | Stream:
     if request.method == "HEAD":  # to look is not to join
         await desk.result(lambda then: desk.broker.topic(asked.topic, then))
         return Response(200, b"", kind, headers)
+    tell = made_group(desk, request, asked.topic, asked.group)
     tap = Tap(desk.loop)
     tries = int(MOST_PREPARING_S / PREPARING_S)
     join = partial(
@@ -131,6 +133,9 @@ async def consume(desk: Desk, request: Request) -> Response | Stream:
     except BaseException:
         closed()
         raise
+    finally:
+        if tell is not None:
+            tell()
 
     async def run(stream: Stream) -> None:
         ending = asyncio.ensure_future(stream.ending.wait())

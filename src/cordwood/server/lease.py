@@ -13,6 +13,7 @@ from cordwood.http.response import Response
 from cordwood.server import formats
 from cordwood.server.desk import Desk
 from cordwood.server.formats import ARROW, JSON, NDJSON
+from cordwood.server.making import made_group
 from cordwood.server.need import CONSUME
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Place, place
@@ -73,6 +74,7 @@ async def lease(desk: Desk, request: Request) -> Response:
     kind = formats.wanted(request, JSON, NDJSON, ARROW)
     owner = owner_of(desk, asked.owner)
     start = place(asked.start, asked.timestamp) or EARLIEST
+    tell = made_group(desk, request, asked.topic, asked.group)
     came: asyncio.Future[Any] = desk.loop.create_future()
 
     def then(result: list[Run] | CordwoodError) -> None:
@@ -109,6 +111,9 @@ async def lease(desk: Desk, request: Request) -> Response:
     except asyncio.CancelledError:  # the client left: whatever was leased for it comes back, and does not count
         undo()
         raise
+    finally:
+        if tell is not None:
+            tell()
 
 
 async def encoded(kind: str, runs: list[Run]) -> Any:

@@ -1,9 +1,10 @@
 """Web pages of others, kept out of a broker that asks nobody for a token.
 
-A browser on this computer reaches a loopback address, and does what any page tells it to. Two ways are closed:
+A browser on this computer reaches a loopback address, and does what any page tells it to. These ways are closed:
 
     a page posts to http://127.0.0.1:7878       its Origin is not ours (or Sec-Fetch-Site says so): 403
     a page's own name is pointed at 127.0.0.1    its Host is a name that is not ours: 403
+    a page asks http://0.0.0.0:7878 for a stream  neither is told; but its Host is no address of anybody: 403
 
 Programs send no Origin and call a loopback broker by its address or as localhost; they notice nothing. Where tokens
 are asked for, none of this is needed: no browser adds a token by itself.
@@ -23,8 +24,10 @@ class Origins:
     """Decides whether a request comes from where it may. `host` is the address that the broker listens on."""
 
     def __init__(self, host: str, allowed: str = ""):
-        self._any_name = not is_loopback(host)  # then names are of the network, and who reaches it is its affair
-        self._names = {name.strip().lower() for name in (host, *allowed.split(",")) if name.strip()}
+        # In public names are of the network, and who reaches it is its affair; unless somebody says which they are.
+        self._any_name = not (is_loopback(host) or allowed.strip())
+        names = (name.strip().lower() for name in (host, *allowed.split(",")))
+        self._names = {name for name in names if name and not is_nobody(name)}
         self._good: set[bytes | None] = {None}  # HTTP/1.0 has no Host, and no browser speaks it
 
     def plain(self, headers: dict[bytes, bytes]) -> bool:
@@ -76,7 +79,16 @@ def is_local_name(name: str) -> bool:
         ip_address(name)
     except ValueError:
         return False
-    return True
+    return not is_nobody(name)
+
+
+def is_nobody(name: str) -> bool:
+    """Whether it is 0.0.0.0 or ::, which lead to this computer, and where browsers do not say whose page asks."""
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_unspecified
 
 
 def is_loopback(host: str) -> bool:

@@ -21,6 +21,7 @@ from cordwood.wire.intake import TooLarge
 T = TypeVar("T", bound=Struct)
 
 MOST_BYTES = 4 << 20  # of a JSON body; the most ranges that one request may name fit well
+MOST_COMMAS = 250_000  # a publish of 100,000 tasks fits; 4 MiB of [],[],… would keep everybody waiting for a second
 _AT = re.compile(r" - at `(?:key` in `)?\$\.?(?P<place>[^`]*)`$")
 
 
@@ -102,6 +103,8 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 def _check_size(body: bytes | memoryview) -> None:
     if len(body) > MOST_BYTES:
         raise TooLarge(f"the body has {len(body)} bytes, at most {MOST_BYTES} are accepted here")
+    if len(body) > MOST_COMMAS and bytes(body).count(b",") > MOST_COMMAS:
+        raise TooLarge(f"the body has more than {MOST_COMMAS} values; that is more than anything here is about")
 
 
 def _sentence(error: Exception) -> str:

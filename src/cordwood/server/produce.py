@@ -14,19 +14,19 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from cordwood.broker.ops import Numbered
 from cordwood.broker.producing import Produced, Sent
-from cordwood.errors import Refused
+from cordwood.errors import CordwoodError, Refused
 from cordwood.http.later import Later
 from cordwood.http.request import Request, split_query
 from cordwood.http.response import Response
 from cordwood.record import Records
 from cordwood.server import formats
-from cordwood.server.desk import ASIDE_BYTES, Desk, as_json
+from cordwood.server.desk import ASIDE_BYTES, Desk, Then, as_json
 from cordwood.server.formats import JSON, NDJSON
+from cordwood.server.making import made_topic, telling
 from cordwood.server.need import PRODUCE
 from cordwood.server.parameters import Parameters
 from cordwood.server.refusals import answering, refused
 from cordwood.server.route import Answer, Route
-from cordwood.server.visit import Visit
 from cordwood.wire import arrow, ndjson
 from cordwood.wire import json as one
 from cordwood.wire.message import Message, Name, Number, Qos
@@ -130,16 +130,17 @@ def produce(desk: Desk, request: Request) -> Answer:
             and message.sequence is UNSET
             and message.epoch is UNSET
         ):
-            return _gather(desk, visit, asked, message, len(body))
+            return _gather(desk, request, asked, message, len(body))
         found = as_produce([message], desk.clock.now_ms(), desk.limits)
-        return _append(desk, visit, asked, found, alone=True)
+        return _append(desk, request, asked, found, alone=True)
     if len(body) > (ARROW_ASIDE_BYTES if kind is formats.ARROW else ASIDE_BYTES):
-        return _append_large(desk, visit, asked, kind, body)
-    return _append(desk, visit, asked, read_body(desk, kind, body), alone=kind is JSON)
+        return _append_large(desk, request, asked, kind, body)
+    return _append(desk, request, asked, read_body(desk, kind, body), alone=kind is JSON)
 
 
-def _gather(desk: Desk, visit: Visit | None, asked: Query, message: Message, size: int) -> Answer:
+def _gather(desk: Desk, request: Request, asked: Query, message: Message, size: int) -> Answer:
     """Have one message written with the next commit."""
+    visit = request.visit
     topic = _agreed("topic", asked.topic, message.topic)
     if not topic:
         raise Refused(NO_TOPIC)
@@ -150,6 +151,7 @@ def _gather(desk: Desk, visit: Visit | None, asked: Query, message: Message, siz
     qos = _agreed("qos", asked.qos, message.qos)
     answer = Later()
     durability = "memory" if qos == 0 else desk.running.durability
+    tell = made_topic(desk, request, topic)
 
     def then(sent: Any) -> None:
         if isinstance(sent, Sent):
@@ -162,17 +164,19 @@ def _gather(desk: Desk, visit: Visit | None, asked: Query, message: Message, siz
 
     try:
         desk.broker.produce_one(topic, message, then, qos=0 if qos == 0 else 1, size=size)
+    except CordwoodError:
+        if tell is not None:
+            tell()  # the message was refused when the topic was made already
+        raise
     finally:
         desk.running.touch()
-    return answer
+    return telling(answer, tell)
 
 
 @answering
-async def _append_large(
-    desk: Desk, visit: Visit | None, asked: Query, kind: str, body: bytes | memoryview
-) -> Response:
+async def _append_large(desk: Desk, request: Request, asked: Query, kind: str, body: bytes | memoryview) -> Response:
     found = await desk.aside(len(body), read_body, desk, kind, body)
-    return await _append(desk, visit, asked, found, alone=kind is JSON)
+    return await _append(desk, request, asked, found, alone=kind is JSON)
 
 
 def read_body(desk: Desk, kind: str, body: bytes | memoryview) -> Produce:
@@ -181,8 +185,9 @@ def read_body(desk: Desk, kind: str, body: bytes | memoryview) -> Produce:
     return reader(body, desk.clock.now_ms(), desk.limits)
 
 
-def _append(desk: Desk, visit: Visit | None, asked: Query, found: Produce, *, alone: bool) -> Later:
+def _append(desk: Desk, request: Request, asked: Query, found: Produce, *, alone: bool) -> Later:
     """Have messages written as a batch of their own."""
+    visit = request.visit
     topic = topic_of(asked.topic, found)
     if visit is not None and topic is not asked.topic:
         visit.allow(topic)
@@ -209,7 +214,11 @@ def _append(desk: Desk, visit: Visit | None, asked: Query, found: Produce, *, al
         results = [StoredRun(*run, run[0] in some_again) for run in produced.results]
         return as_json(StoredMany(produced.messages, durability, results, produced.duplicates, all_again))
 
-    return desk.ask(lambda then: desk.broker.produce(topic, records, then, number=number, keys=keys, qos=qos), render)
+    def call(then: Then) -> None:
+        desk.broker.produce(topic, records, then, number=number, keys=keys, qos=qos)
+
+    tell = made_topic(desk, request, topic)
+    return telling(desk.ask(call, render), tell)
 
 
 def topic_of(asked: str | None, found: Produce) -> str:

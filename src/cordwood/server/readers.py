@@ -7,6 +7,7 @@ from msgspec import Struct
 from cordwood.broker.reads import ReaderInfo
 from cordwood.http.request import Request
 from cordwood.server.desk import Desk, nothing
+from cordwood.server.making import made_reader, telling
 from cordwood.server.need import CONSUME_IN_PATH
 from cordwood.server.parameters import Parameters
 from cordwood.server.places import Offset
@@ -31,7 +32,8 @@ def show(desk: Desk, request: Request, topic: str, reader: str) -> Answer:
 def put(desk: Desk, request: Request, topic: str, reader: str) -> Answer:
     """Note where a reader stands; it is made if it is not there."""
     offsets = _stand.read(request).offsets
-    return desk.ask(lambda then: desk.broker.put_reader(topic, reader, offsets, then))
+    tell = made_reader(desk, request, topic, reader)
+    return telling(desk.ask(lambda then: desk.broker.put_reader(topic, reader, offsets, then)), tell)
 
 
 def delete(desk: Desk, request: Request, topic: str, reader: str) -> Answer:

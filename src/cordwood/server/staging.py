@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from cordwood.auth.right import Right
 from cordwood.broker.staging import Published
 from cordwood.errors import Refused
 from cordwood.http.request import Request
@@ -11,6 +12,7 @@ from cordwood.http.response import Response
 from cordwood.server import formats
 from cordwood.server.desk import ASIDE_BYTES, Desk, Then, as_json
 from cordwood.server.door import everything_of
+from cordwood.server.making import made_topic, telling
 from cordwood.server.need import PRODUCE
 from cordwood.server.parameters import Parameters
 from cordwood.server.produce import Partition, placed, read_body, topic_of
@@ -115,12 +117,15 @@ async def stage(desk: Desk, request: Request) -> Response:
             sequence=asked.sequence,
         )
 
-    return await desk.ask(call, lambda staged: as_json(Staged(staged, len(records))))
+    tell = made_topic(desk, request, topic)
+    return await telling(desk.ask(call, lambda staged: as_json(Staged(staged, len(records)))), tell)
 
 
 def publish(desk: Desk, request: Request) -> Answer:
     """Make what was staged visible, all together."""
     asked = _publish.read(request)
+    if request.visit is not None:
+        request.visit.allow_somewhere(Right.PRODUCE)  # a writer who staged nothing has no topics to ask about
     _check_writer(desk, request.visit, asked.writer)
 
     def render(found: Published) -> Response:

@@ -40,6 +40,11 @@ class Visit:
         if not self.may(right, topic):
             self.refuse(right, topic)
 
+    def allow_somewhere(self, right: Right) -> None:
+        """The same where no topic is named: it must hold for one at least."""
+        if self.bearer is not None and right not in self.bearer.access.somewhere:
+            self.refuse(right, None, "any topic")
+
     def may(self, right: Right | None, topic: str) -> bool:
         """Say whether this is allowed; None asks whether anything is."""
         return self.bearer is None or self.bearer.access.may(right, topic)
@@ -48,9 +53,9 @@ class Visit:
         """Say whether this is allowed with every topic."""
         return self.bearer is None or right in self.bearer.access.everywhere
 
-    def refuse(self, right: Right | None, topic: str | None) -> NoReturn:
-        """Raise the Refusal that names what is lacking."""
+    def refuse(self, right: Right | None, topic: str | None, of: str = "everything") -> NoReturn:
+        """Raise the Refusal that names what is lacking; `of` says for what where that is no one topic."""
         lacking = "any right" if right is None else f"the right to {right}" if right is not Right.ADMIN else "admin"
-        what = "everything" if topic is None else f"the topic {topic[:250]!r}"
+        what = of if topic is None else f"the topic {topic[:250]!r}"
         self._door.refused("permission_denied", self, right=lacking, topic=topic)
         raise Refusal(403, f"the token {self.who!r} lacks {lacking} for {what}")

@@ -155,6 +155,8 @@ def parse_etcd(url: str) -> tuple[tuple[tuple[str, int], ...], str]:
     """Return the hosts with their ports, and the prefix of all keys, or refuse the URL."""
     rest = url.removeprefix("etcd://")
     hosts, _, prefix = rest.partition("/")
+    if "@" in hosts:
+        raise Refused("the etcd:// URL has a user or a password in it; give ETCDCTL_CERT and ETCDCTL_KEY instead")
     found = [_HOST.fullmatch(host) for host in hosts.split(",")]
     prefix = prefix.strip("/") or PREFIX
     if not url.startswith("etcd://") or not all(found) or not prefix.isprintable():

@@ -25,11 +25,12 @@ class Outcome:
     seconds: float = 0.0
     steps: list[Step] = field(default_factory=list)
     timeline: Timeline = field(default_factory=Timeline)
+    quick: bool = False
 
     @property
     def again(self) -> str:
-        """The command that runs this drill again."""
-        return f"cordwood drill {self.name} --seed {self.seed}"
+        """The command that makes the same draws again."""
+        return f"cordwood drill {self.name} --seed {self.seed}{' --quick' if self.quick else ''}"
 
 
 def run_drill(
@@ -43,7 +44,7 @@ def run_drill(
     if not keep:
         shutil.rmtree(place, ignore_errors=True)
     seconds = time.monotonic() - stage.timeline.began
-    return Outcome(name, verdict, reason, seed, seconds, stage.steps, stage.timeline)
+    return Outcome(name, verdict, reason, seed, seconds, stage.steps, stage.timeline, quick)
 
 
 def _verdict(stage: Stage) -> tuple[Verdict, str]:

@@ -4,7 +4,9 @@ Expected: no acknowledgement comes before the sync it waits for, so none within 
 share one commit; throughput falls; nothing else changes. Needs strace.
 """
 
+import time
 from statistics import median
+from typing import NamedTuple
 
 from cordwood.drills.field.actor import finish
 from cordwood.drills.field.process import BrokerProcess
@@ -16,6 +18,15 @@ from cordwood.drills.field.writer import PARTITIONS, TOPIC, writers
 
 DELAY_S = 0.05
 WRITERS = 16
+PRODUCED = f'cordwood_messages_produced_total{{topic="{TOPIC}"}}'
+
+
+class Pace(NamedTuple):
+    """How long each message took, how many there were in a second, and in a commit."""
+
+    latencies_s: list[float]
+    rate: float
+    together: float
 
 
 def run(stage: Stage) -> None:
@@ -30,22 +41,18 @@ def run(stage: Stage) -> None:
     broker.kill()
     broker.start(slow)
     stage.mark("slow")
-    before = broker.metrics()
     late = _publish(stage, broker, history, count, "-slow")
-    after = broker.metrics()
-    quickest, usual = min(late), median(late)
+    quickest, usual = min(late.latencies_s), median(late.latencies_s)
     stage.expect(
         f"no acknowledgement within {DELAY_S * 1000:.0f} ms",
         quickest >= DELAY_S,
-        f"quickest {quickest * 1000:.1f} ms, median {usual * 1000:.1f} ms (before: {median(fast) * 1000:.1f} ms)",
+        f"quickest {quickest * 1000:.1f} ms, median {usual * 1000:.1f} ms, {late.rate:.0f} messages/s"
+        f" (before: {median(fast.latencies_s) * 1000:.1f} ms, {fast.rate:.0f} messages/s)",
     )
-    commits = after["cordwood_sync_seconds_count"] - before["cordwood_sync_seconds_count"]
-    name = f'cordwood_messages_produced_total{{topic="{TOPIC}"}}'
-    together = (after[name] - before.get(name, 0)) / max(1, commits)
     stage.expect(
         "a commit takes what waits",
-        together >= WRITERS / 4,
-        f"{together:.1f} messages in a commit, {WRITERS} writers",
+        late.together >= WRITERS / 4,
+        f"{late.together:.1f} messages in a commit (before: {fast.together:.1f}), {WRITERS} writers",
     )
     stage.expect("nothing is refused", not history.refused, f"{len(history.refused)} refused")
     look(broker, history, "a reader of the slow disk", stage.timeline)
@@ -56,10 +63,14 @@ def run(stage: Stage) -> None:
     stage.judge(history)
 
 
-def _publish(stage: Stage, broker: BrokerProcess, history: History, count: int, shift: str) -> list[float]:
-    """Publish so many messages, and return how long each took."""
-    before = len(history.acknowledged)
+def _publish(stage: Stage, broker: BrokerProcess, history: History, count: int, shift: str) -> Pace:
+    """Publish so many messages, and return how that went."""
+    acknowledged, before, began = len(history.acknowledged), broker.metrics(), time.monotonic()
     sending = writers(stage, broker, history, numbered=0, single=WRITERS, shift=shift)
-    until(lambda: len(history.acknowledged) >= before + count, f"{count} acknowledgements")
+    until(lambda: len(history.acknowledged) >= acknowledged + count, f"{count} acknowledgements")
     finish(sending)
-    return [seconds for one in sending for seconds in one.latencies_s]
+    took_s, after = time.monotonic() - began, broker.metrics()
+    commits = after["cordwood_sync_seconds_count"] - before["cordwood_sync_seconds_count"]
+    stored = after[PRODUCED] - before.get(PRODUCED, 0)
+    latencies_s = [seconds for one in sending for seconds in one.latencies_s]
+    return Pace(latencies_s, stored / took_s, stored / max(1, commits))

@@ -91,6 +91,7 @@ class Host:
         self.loop: SimLoop | None = None
         self.refusing = 0.0  # how likely a sync fails
         self.short = 0.0  # how likely a write takes only some bytes
+        self._synced = 0  # how far the journal said that it was, whenever it ended: also in the middle of a commit
         self._above = above
         self._seed = seed
         self._settings = settings
@@ -129,6 +130,7 @@ class Host:
                 kind=SteppedRunning,
             )
             assert isinstance(running, SteppedRunning)
+            self._check_synced(running)
             self.running = running
             if self._store is not None:
                 claims = StoreClaims(self._store, self.clock, TERMS, lambda ms: self._wait(loop, ms))
@@ -154,6 +156,12 @@ class Host:
         self.serving = True
         above.opened(running.broker.state)
 
+    def _check_synced(self, running: SteppedRunning) -> None:
+        """Whoever looks at a journal may rely on what it calls synced, at every moment: it is there."""
+        assert running._journal is not None, "it is on a disk"
+        end = running._journal.end
+        check(end >= self._synced, f"the journal ends at {end}, and was said to be synced up to {self._synced}")
+
     def _wait(self, loop: SimLoop, duration_ms: int) -> None:
         """Let the others go on for a while: it is a thread that waits here."""
         timeline = self._above.timeline
@@ -176,6 +184,7 @@ class Host:
             self.disk.capacity_bytes = capacity
         else:
             self.disk = SimDirectory()
+            self._synced = 0
         # With a lost disk goes what was acknowledged and not in the store: so that it is known what anybody heard of,
         # answers that are on their way are lost, too.
         self._above.network.server_fell(silent=how != "kill", drop=how == "lost")
@@ -191,6 +200,8 @@ class Host:
     def _let_go(self, loop: SimLoop) -> None:
         loop.end()
         if self.running is not None:
+            assert self.running._journal is not None, "it is on a disk"
+            self._synced = self.running._journal.synced
             self._above.ended(self.running)
         self.loop = self.running = self.fuse = None
         self.serving = False

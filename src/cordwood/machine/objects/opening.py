@@ -66,7 +66,8 @@ def _bucket_and_prefix(scheme: str, rest: str) -> tuple[str, str]:
     bucket, _, prefix = rest.removeprefix("//").partition("/")
     prefix = prefix.strip("/")
     if not rest.startswith("//") or not _BUCKET.fullmatch(bucket) or set("?#") & set(prefix):
-        raise Refused(f"{scheme}:{rest[:80]} is no bucket; give {ALLOWED}")
+        said = rest.partition("?")[0][:80]  # what is behind it may be a key
+        raise Refused(f"{scheme}:{said} is no bucket; give {ALLOWED}")
     if prefix:
         check_name(prefix)
     return bucket, prefix
