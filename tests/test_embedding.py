@@ -1,5 +1,6 @@
 """A broker inside this process."""
 
+import http.client
 import threading
 from pathlib import Path
 
@@ -49,6 +50,22 @@ def test_settings_are_those_of_serve_and_a_wrong_one_is_refused(tmp_path: Path) 
         with Producer(broker.endpoint, "made/by/producing") as producer:
             producer.send(b"x").result()
         assert len(client.topic("made/by/producing")["partitions"]) == 3
+
+
+def test_a_lease_that_waits_is_answered_when_the_broker_stops() -> None:
+    broker = cordwood.embedded()
+    client = Client(broker.endpoint)
+    client.create_topic("t")
+    waiting = http.client.HTTPConnection(broker.endpoint.removeprefix("http://"), timeout=60)
+    waiting.request("POST", "/v1/lease", '{"topic": "t", "group": "g", "wait_ms": 60000}')
+    while not client.groups():  # it is made by the lease, which waits from then on
+        pass
+    client.close()
+    broker.stop()
+    response = waiting.getresponse()
+    assert response.status == 204
+    assert response.getheader("Connection") == "close"
+    waiting.close()
 
 
 def test_it_stops_twice_and_leaves_no_thread(tmp_path: Path) -> None:

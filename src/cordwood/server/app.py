@@ -58,6 +58,8 @@ class App:
     async def stop(self, grace_s: float = GRACE_S) -> None:
         """Finish what was accepted, and close."""
         self._watch.stop()
+        self.running.broker.hurry()  # a consumer that waits for messages would keep us for the whole grace
+        self.running.touch()
         await self.listener.stop(grace_s)
         await self.running.close()
 
