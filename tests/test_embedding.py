@@ -52,6 +52,13 @@ def test_settings_are_those_of_serve_and_a_wrong_one_is_refused(tmp_path: Path) 
         assert len(client.topic("made/by/producing")["partitions"]) == 3
 
 
+@pytest.mark.parametrize("url", ["ftp://there", "s3://user:secret@bucket/prefix", "file://elsewhere/dir"])
+def test_a_tier_that_cannot_be_is_refused_by_name_and_its_secrets_are_not_said(tmp_path: Path, url: str) -> None:
+    with pytest.raises(Refused, match=r"^tier: ") as caught:
+        cordwood.embedded(tmp_path, tier=url)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_lease_that_waits_is_answered_when_the_broker_stops() -> None:
     broker = cordwood.embedded()
     client = Client(broker.endpoint)
