@@ -21,6 +21,15 @@ def test_messages_survive_on_a_path(tmp_path: Path) -> None:
         assert [m.value for m in Client(broker.endpoint).read("t")] == [b"kept"]
 
 
+def test_what_a_producer_of_this_process_sent_is_stored_before_it_ends(tmp_path: Path) -> None:
+    with cordwood.embedded(tmp_path) as broker:
+        Client(broker.endpoint).create_topic("t")
+        Producer(broker.endpoint, "t").send(b"kept")
+        Producer(broker.endpoint, "missing").send(b"refused")  # which keeps nobody from ending
+    with cordwood.embedded(tmp_path) as broker:
+        assert [m.value for m in Client(broker.endpoint).read("t")] == [b"kept"]
+
+
 def test_without_a_path_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with cordwood.embedded() as broker:
