@@ -50,7 +50,7 @@ ARROWS = {
     "edge": {"client", "journal", "machine", "wire", "record", "partition", "errors"},
     "aio": {"client", "edge"},
     "spark": {"client", "edge", "tier", "machine", "record", "partition", "errors"},
-    "embedding": {"server", "settings", "errors"},
+    "embedding": {"client", "server", "settings", "errors"},
     "fixture": {"embedding"},
     "serving": {"settings", "errors"},
     "drills": {

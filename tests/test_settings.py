@@ -91,6 +91,7 @@ def test_a_truth_in_a_variable(text: str, value: bool) -> None:
         ({"CORDWOOD_PORT": "many"}, "CORDWOOD_PORT: port is a whole number, not 'many'"),
         ({"CORDWOOD_PORT": "70000"}, "CORDWOOD_PORT: port is 65535 at most, not 70000"),
         ({"CORDWOOD_SEGMENT_BYTES": "1000"}, "segment_bytes is 1048576 at least, not 1000"),
+        ({"CORDWOOD_DATA": ""}, "CORDWOOD_DATA: data is the name of a directory, not ''"),
         ({"CORDWOOD_SYNC": "sometimes"}, "sync is one of always, interval, never, not 'sometimes'"),
         ({"CORDWOOD_AUTO_CREATE_TOPICS": "maybe"}, "auto_create_topics is true or false, not 'maybe'"),
         ({"CORDWOOD_BACKOFF_MS": "1000000"}, "max_backoff_ms (300000) is less than backoff_ms (1000000)"),

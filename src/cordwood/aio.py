@@ -165,7 +165,7 @@ class Consumer:
         while True:
             for message in self._consumer.at_hand:
                 yield message
-            if not await self._advance(self._consumer.idle_s):
+            if not await self._came():
                 return
 
     async def batches(self) -> AsyncIterator[Batch]:
@@ -174,7 +174,7 @@ class Consumer:
             batch = self._consumer.rest()
             if batch is not None:
                 yield batch
-            elif not await self._advance(self._consumer.idle_s):
+            elif not await self._came():
                 return
 
     async def receive(self, max_messages: int = 1, wait_ms: int = 0) -> list[Message]:
@@ -199,6 +199,12 @@ class Consumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def _came(self) -> bool:
+        while not await self._advance(self._consumer.idle_s):
+            if not self._consumer.bringing:
+                return self._consumer.advance(0)  # it may have been brought in this very moment
+        return True
 
     async def _advance(self, timeout_s: float | None) -> bool:
         loop = asyncio.get_running_loop()

@@ -14,16 +14,21 @@ from typing import Any
 
 import uvloop
 
+from cordwood.client.producer import settle
 from cordwood.errors import Refused
 from cordwood.server.app import App, start_app
 from cordwood.settings import load
 
 START_S = 60.0
 STOP_S = 60.0
+SETTLE_S = 5.0  # for producers in this process that nobody closed
 
 
 class Embedded:
-    """A running broker; `endpoint` is where clients reach it. Ends with `stop`, or with the `with` block."""
+    """A running broker; `endpoint` is where clients reach it.
+
+    Ends with `stop`, or with the `with` block, which first lets producers of this process send what they have.
+    """
 
     def __init__(self, app: App, loop: asyncio.AbstractEventLoop, thread: threading.Thread):
         self.endpoint = app.endpoint
@@ -44,6 +49,8 @@ class Embedded:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None:
+            settle(self.endpoint, SETTLE_S)
         self.stop()
 
     def __repr__(self) -> str:

@@ -142,6 +142,8 @@ def check(name: str, value: object, source: str) -> object:
         raise Refused(f"{source}: {name} is true or false, not {value!r}")
     if kind is str and not isinstance(value, str):
         raise Refused(f"{source}: {name} is text, not {value!r}")
+    if name == "data" and not value:  # or it would be the directory that one happens to be in
+        raise Refused(f"{source}: data is the name of a directory, not ''")
     among, least, most = found.metadata["among"], found.metadata["least"], found.metadata["most"]
     if among and value not in among:
         raise Refused(f"{source}: {name} is one of {', '.join(among)}, not {value!r}")

@@ -142,3 +142,18 @@ def test_every_command_has_an_example_in_its_help() -> None:
     assert ("topic", "create") in [path for path, _ in found]
     for path, command in found:
         assert "Example" in (command.help or ""), f"cordwood {' '.join(path)} has no example"
+
+
+def test_every_change_of_a_setting_can_be_read_by_a_program(broker: Embedded) -> None:
+    said(broker, "topic", "create", "t")
+    assert json.loads(said(broker, "topic", "set", "t", "retention_ms=5", "--json"))["settings"]["retention_ms"] == 5
+    assert json.loads(said(broker, "group", "set", "t", "g", "lease_ms=5", "--json"))["settings"]["lease_ms"] == 5
+
+
+@pytest.mark.parametrize("answer", [b"n\n", b""])
+def test_a_topic_that_nobody_agrees_to_delete_is_kept(broker: Embedded, answer: bytes) -> None:
+    said(broker, "topic", "create", "t")
+    done = cordwood(broker, "topic", "delete", "t", stdin=answer)
+    assert (done.returncode, b"t is kept" in done.stderr) == (1, True), done
+    assert "t" in said(broker, "topic", "list")
+    said(broker, "topic", "delete", "t", "--yes")

@@ -3,6 +3,7 @@
 import random
 import socket
 import threading
+import time
 from contextlib import suppress
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -11,7 +12,8 @@ from urllib.parse import urlsplit
 class Proxy:
     """Forwards bytes both ways. `troubles` says how many connections are cut, each at a random byte of its answers.
 
-    With `deaf` set, requests are forwarded and answers are not, so that the client cannot know what was done.
+    With `deaf` set, requests are forwarded and answers are not, so that the client cannot know what was done. With
+    `pause_s` the body of an answer comes so long behind its head.
     """
 
     def __init__(self, endpoint: str, *, troubles: int = 0, within_bytes: int = 2000, seed: int = 0):
@@ -20,6 +22,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.deaf = False
+        self.pause_s = 0.0
         self._random = random.Random(seed)
         self._troubles = troubles
         self._within_bytes = within_bytes
@@ -69,6 +72,10 @@ class Proxy:
                     continue
                 if left is not None:
                     data, left = data[:left], left - len(data)
+                if answers and self.pause_s:
+                    head, end, data = data.partition(b"\r\n\r\n")
+                    other.sendall(head + end)
+                    time.sleep(self.pause_s)
                 other.sendall(data)
                 if left is not None and left <= 0:
                     break

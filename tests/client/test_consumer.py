@@ -209,6 +209,15 @@ def test_an_ack_of_what_another_consumer_has_is_reported(endpoint: str, client: 
             back.close()
 
 
+def test_a_loop_does_not_end_while_messages_are_on_their_way(endpoint: str, client: Client, topic: str) -> None:
+    fill(client, topic, 3)
+    with Proxy(endpoint) as proxy, Consumer(proxy.endpoint, topic, "g", idle_timeout_ms=1000) as consumer:
+        proxy.pause_s = 2.0
+        assert numbers([next(iter(consumer))]) == [0]
+        proxy.pause_s = 0.0
+        assert numbers(list(consumer)) == [1, 2]
+
+
 def test_two_consumers_share_and_nobody_gets_what_the_other_has(endpoint: str, client: Client, topic: str) -> None:
     fill(client, topic, 2_000)
     found: list[list[int]] = [[], []]

@@ -2,6 +2,9 @@
 
 import os
 import queue
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -275,13 +278,25 @@ def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
         producer.close()
 
 
+def test_a_program_that_ends_before_its_messages_are_stored_says_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        code = f"""
+import cordwood.client.producer as producer
+producer.EXIT_S = 0.1
+producer.Producer("http://127.0.0.1:{deaf.getsockname()[1]}", "orders").send(b"x")
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "not all that was sent to orders is stored" in done.stderr
+
+
 def test_a_restart_in_the_middle_neither_loses_nor_repeats(tmp_path: Path) -> None:
-    with embedded(tmp_path) as broker:
-        endpoint = broker.endpoint
-        Client(endpoint).create_topic("t", partitions=2)
-        producer = Producer(endpoint, "t", batch_messages=20)
-        futures = [producer.send(b"%d" % n, key=f"{n % 7}") for n in range(1_000)]
-        futures[100].result(WAIT_S)
+    broker = embedded(tmp_path)
+    endpoint = broker.endpoint
+    Client(endpoint).create_topic("t", partitions=2)
+    producer = Producer(endpoint, "t", batch_messages=20)
+    futures = [producer.send(b"%d" % n, key=f"{n % 7}") for n in range(1_000)]
+    futures[100].result(WAIT_S)
+    broker.stop()
     port = int(endpoint.rpartition(":")[2])
     with embedded(tmp_path, port=port):
         futures += [producer.send(b"%d" % n, key=f"{n % 7}") for n in range(1_000, 1_500)]

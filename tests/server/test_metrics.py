@@ -1,8 +1,13 @@
 """Metrics that move, in a text that a strict reader accepts."""
 
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
+from cordwood.journal.frame import Kind, encode_header
+from cordwood.journal.survey import survey
+from cordwood.machine.disk import RealDirectory
 from cordwood.server.metrics import Family, Sample, written
 from tests.server.serving import Serving
 
@@ -113,6 +118,26 @@ def test_given_up_messages_and_refusals_are_counted(server: Serving) -> None:
     assert of(found, "cordwood_messages_redriven_total", **group) == 1
     server.ask("DELETE", "/v1/topics/clicks")
     assert not [key for key in metrics(server) if ("topic", "clicks") in key[1]], "its names do not stay"
+
+
+def test_what_the_start_cut_off_is_counted(tmp_path: Path) -> None:
+    with Serving(tmp_path / "whole") as server:
+        server.topic()
+        server.produce("a", "b")
+        assert of(metrics(server), "cordwood_torn_bytes") == 0
+        shutil.copytree(tmp_path / "whole", tmp_path / "torn")  # as a kill leaves it, without the clean mark
+    directory = RealDirectory(tmp_path / "torn" / "journal")
+    (segment,) = survey(directory).segments
+    directory.close()
+    last = segment.runs[0]
+    assert segment.identity is not None
+    half, _ = encode_header(Kind.DATA, last.end, last.end, segment.identity, last.last, 1000, 0)
+    with (tmp_path / "torn" / "journal" / segment.name).open("r+b") as file:
+        file.seek(last.behind)
+        file.write(half)  # of its 1,000 bytes none came to the disk
+    with Serving(tmp_path / "torn") as server:
+        assert of(metrics(server), "cordwood_torn_bytes") > 0
+        assert server.values() == ["a", "b"]
 
 
 def test_labels_are_escaped() -> None:

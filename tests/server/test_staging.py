@@ -50,6 +50,30 @@ def test_a_repeated_stage_changes_nothing_and_a_gap_is_409(server: Serving) -> N
     assert server.values() == ["a"]
 
 
+def test_the_one_message_of_a_json_body_may_say_for_whom_it_is_staged(server: Serving) -> None:
+    server.topic(partitions=2)
+    said = {"topic": "clicks", "writer": "w", "batch": 0, "task": 1, "attempt": 2, "sequence": 0, "partition": 1}
+    first = server.post("/v1/stage", {**said, "value": {"n": 1.0}, "key": "k"})
+    assert first.json == {"staged": 1, "count": 1}
+    assert server.post("/v1/stage", {**said, "value": {"n": 1.0}}, task=1).json == first.json, "a repeat"
+    assert server.post("/v1/stage", {**said, "sequence": 2, "value": "c"}).status == 409, "a gap"
+    other = server.post("/v1/stage", {**said, "value": "b"}, writer="v")
+    assert (other.error, "in the query" in other.json["message"]) == ("INVALID_ARGUMENT", True)
+    published = server.post("/v1/publish", {"writer": "w", "batch": 0, "tasks": [[1, 2]]})
+    assert published.json["results"] == [{"topic": "clicks", "partition": 1, "first_offset": 0, "count": 1}]
+    assert server.values() == ['{"n":1.0}']
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"writer": 1}, {"batch": "x"}, {"task": -1}, {"attempt": 2**31}, {"colour": "red"}]
+)
+def test_what_a_json_body_says_about_its_stage_is_checked(server: Serving, wrong: dict[str, Any]) -> None:
+    server.topic()
+    said = {"topic": "clicks", "writer": "w", "batch": 0, "value": "a"}
+    assert server.post("/v1/stage", {**said, **wrong}).error == "INVALID_ARGUMENT"
+    assert server.post("/v1/stage", lines({**said, "value": "a"}), NDJSON).error == "INVALID_ARGUMENT"
+
+
 def test_an_older_batch_and_a_task_that_staged_nothing_are_409(server: Serving) -> None:
     server.topic()
     server.post("/v1/stage", {"value": "a"}, topic="clicks", writer="w", batch=5)

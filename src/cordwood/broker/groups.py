@@ -108,6 +108,7 @@ class Groups:
         self._timers = timers
         self._topics = topics
         self._dispatch = dispatch
+        self._hurried = False
 
     # The group itself
 
@@ -227,8 +228,18 @@ class Groups:
         crew = self._dispatch.crew(topic, group)
         poll = Poll(owner, self._lease_ms(topic, group, lease_ms), max_messages, max_bytes, then)
         self._dispatch.join(crew, poll)
-        self._timers.at(self._clock.monotonic_ms() + wait_ms, partial(self._waited, crew, poll))
+        until_ms = self._clock.monotonic_ms() + (0 if self._hurried else wait_ms)
+        self._timers.at(until_ms, partial(self._waited, crew, poll))
         return partial(self._dispatch.leave, crew, poll)
+
+    def hurry(self) -> None:
+        """Answer every lease that waits, and let none wait from here on."""
+        self._hurried = True
+        now = self._clock.monotonic_ms()
+        for crew in list(self._dispatch.crews.values()):
+            for consumer in list(crew.waiting):
+                if isinstance(consumer, Poll):
+                    self._waited(crew, consumer, now)
 
     def _waited(self, crew: Crew, poll: Poll, now: int) -> None:
         if poll in crew.waiting:

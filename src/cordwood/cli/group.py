@@ -67,7 +67,8 @@ def show(topic: str, name: str, endpoint: str, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE…")
 @endpoint
-def change(topic: str, name: str, settings: tuple[str, ...], endpoint: str) -> None:
+@as_json
+def change(topic: str, name: str, settings: tuple[str, ...], endpoint: str, as_json: bool) -> None:
     """Change settings of a group, or make it; `NAME=default` takes one back to the broker's.
 
     \b
@@ -77,7 +78,10 @@ def change(topic: str, name: str, settings: tuple[str, ...], endpoint: str) -> N
 
     with Client(endpoint) as client:
         found = client.set_group(topic, name, **settings_of(settings))
-    click.echo("settings: " + ", ".join(f"{name}={value}" for name, value in found["settings"].items()))
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        click.echo("settings: " + ", ".join(f"{name}={value}" for name, value in found["settings"].items()))
 
 
 @group.command("seek")

@@ -1,11 +1,14 @@
 """`cordwood topic`: make, list, show, change and delete topics."""
 
 import json
+import sys
+from typing import Any
 
 import click
 
 from cordwood.cli.endpoint import as_json, endpoint, settings_of
 from cordwood.cli.show import bytes_text, table
+from cordwood.errors import CordwoodError
 
 
 @click.group()
@@ -83,7 +86,7 @@ def show(name: str, endpoint: str, as_json: bool) -> None:
             p["partition"],
             p["start_offset"],
             p["end_offset"],
-            p["end_offset"] - p["start_offset"] - sum(end - first for first, end in p.get("holes", [])),
+            _messages(p),
             bytes_text(p["bytes"]),
             bytes_text(p.get("memory_bytes", 0)),
             bytes_text(p.get("journal_bytes", 0)),
@@ -136,7 +139,24 @@ def delete(name: str, yes: bool, endpoint: str) -> None:
     with Client(endpoint) as client:
         if not yes:
             found = client.topic(name)
-            count = sum(p["end_offset"] - p["start_offset"] for p in found["partitions"])
-            click.confirm(f"delete {name} with {count} messages for ever?", abort=True)
+            count = sum(map(_messages, found["partitions"]))
+            if not _agreed(f"delete {name} with {count} messages for ever?"):
+                raise CordwoodError(f"topic {name} is kept; --yes says it where nobody answers")
         client.delete_topic(name)
     click.echo(f"topic {name} is deleted")
+
+
+def _messages(partition: dict[str, Any]) -> int:
+    """Return how many messages a partition has; what lies in a hole is none."""
+    holes = sum(end - first for first, end in partition.get("holes", []))
+    return int(partition["end_offset"] - partition["start_offset"] - holes)
+
+
+def _agreed(question: str) -> bool:
+    """Ask; nobody there is a no, and Ctrl-C what it always is."""
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        return False

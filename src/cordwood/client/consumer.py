@@ -79,7 +79,7 @@ class Consumer:
         """Yield messages as they come; ends after `idle_timeout_ms` without any. Leaving the loop loses none."""
         while True:
             yield from self.at_hand
-            if not self.advance(self.idle_s):
+            if not self._came():
                 return
 
     def batches(self) -> Iterator[Batch]:
@@ -88,7 +88,7 @@ class Consumer:
             batch = self.rest()
             if batch is not None:
                 yield batch
-            elif not self.advance(self.idle_s):
+            elif not self._came():
                 return
 
     def receive(self, max_messages: int = 1, wait_ms: int = 0) -> list[Message]:
@@ -129,12 +129,24 @@ class Consumer:
     ) -> None:
         self.close()
 
+    def _came(self) -> bool:
+        """Wait for the next delivery; False when nothing came for `idle_timeout_ms`, and nothing is on its way."""
+        while not self.advance(self.idle_s):
+            if not self.bringing:
+                return self.advance(0)  # it may have been brought in this very moment
+        return True
+
     # The face for asyncio uses these, too.
 
     @property
     def idle_s(self) -> float | None:
         """After how long without messages iteration ends, None: never."""
         return self._terms.idle_timeout_ms / 1000 or None
+
+    @property
+    def bringing(self) -> bool:
+        """Whether messages are on their way: an answer with some has begun. They are in `advance` when it ends."""
+        return self._leasing.bringing
 
     @property
     def at_hand(self) -> Iterator[Message]:

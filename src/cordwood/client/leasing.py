@@ -57,6 +57,7 @@ class Leasing:
         self._connection: Connection | None = None
         self._asked: deque[int] = deque()  # the most that each request under way may bring, the oldest first
         self._failures = 0
+        self.bringing = False  # an answer with messages has begun, and is not in the inbox yet
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cordwood-leasing", daemon=True)
 
@@ -115,6 +116,7 @@ class Leasing:
             if reply.status != 204:
                 self._take(reply)
         finally:
+            self.bringing = False
             self._asked.popleft()
             with self._settling.lock:
                 self._settling.holdings.answered()
@@ -139,6 +141,7 @@ class Leasing:
 
     def _begun(self, status: int, length: int) -> None:
         """Ask for the next messages while these are on their way, if there is room for both."""
+        self.bringing = status == 200
         connection, coming = self._connection, self._asked[0]
         if status == 200 and connection is not None and not connection.closing and self._may_ask(coming, length):
             with suppress(OSError):  # these are still read; what is wrong shows when the next answer is
@@ -156,6 +159,7 @@ class Leasing:
 
     def _forget(self) -> None:
         """Close the connection; what was asked on it will not be answered."""
+        self.bringing = False
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -6,11 +6,13 @@ with Producer("http://127.0.0.1:7878", "clicks") as producer:
 """
 
 import atexit
+import logging
 import os
 import time
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from threading import Lock
 from types import TracebackType
@@ -26,6 +28,8 @@ from cordwood.errors import Limited, Unavailable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+log = logging.getLogger("cordwood.client")
 
 Headers = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
 Time = int | datetime
@@ -225,6 +229,15 @@ def _ms(when: Time | None) -> int | None:
     return int(when.timestamp() * 1000) if isinstance(when, datetime) else when
 
 
+def settle(endpoint: str, timeout_s: float) -> None:
+    """Return when all that this process has sent to a broker is durable or has failed, or after `timeout_s`."""
+    until = time.monotonic() + timeout_s
+    for sender in list(_sending):
+        if sender.url == endpoint and not sender.is_here:
+            with suppress(Unavailable):  # one that has ended has nothing to wait for
+                sender.flush(max(0.0, until - time.monotonic()))
+
+
 def _forked() -> None:
     for producer in list(_live):
         producer._claims = iter(())  # so that the next `send` looks at the process
@@ -236,6 +249,10 @@ def _finish() -> None:
         sender.close()
     for sender in list(_sending):
         sender.join(max(0.0, until - time.monotonic()))
+        if not sender.empty:
+            log.warning(
+                "the program ends, and not all that was sent to %s is stored; close its producer", sender.topic
+            )
 
 
 os.register_at_fork(after_in_child=_forked)

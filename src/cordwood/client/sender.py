@@ -50,7 +50,8 @@ class Sender:
         self.changed = threading.Condition()  # something was settled, or it ended
         self.over: BaseException | None = None
         self.held_bytes = 0  # taken and not settled
-        self._terms, self._topic = terms, topic
+        self.url, self.topic = endpoint.url, topic
+        self._terms = terms
         self._epoch, self._name_given = epoch, name_given
         self._line = Line(endpoint, topic, producer_id, terms.request_timeout_ms / 1000, self.bell)
         self._lanes: dict[int, Lane] = {}
@@ -145,7 +146,7 @@ class Sender:
                 self._await(now)
             self._end(Unavailable("it was closed"))
         except BaseException as error:  # whoever waits must hear of it, whatever it is
-            log.exception("the producer of %s cannot go on", self._topic)
+            log.exception("the producer of %s cannot go on", self.topic)
             self._end(error)
 
     def _end(self, error: BaseException) -> None:
@@ -290,7 +291,7 @@ class Sender:
             settled += lane.failed(parcel, what, error)
             backoff_s = _BACKOFF.wait_s(lane.failures, random.random)
             lane.not_before = time.monotonic() + (backoff_s if wait_ms is None else wait_ms / 1000)
-            log.info("partition %d of %s: %s (%s)", lane.partition, self._topic, what, error)
+            log.info("partition %d of %s: %s (%s)", lane.partition, self.topic, what, error)
         if what == REFUSED:
             self._survey.forget()  # perhaps the topic was made anew
         self._settled(settled)

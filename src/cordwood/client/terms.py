@@ -34,8 +34,9 @@ class ConsumerTerms:
     `prefetch`: messages that may wait here, so that the application need not; it starts with few and asks for more
     as long as they are used up faster than they come. `prefetch_bytes`: the same in bytes. `lease_ms`: how long the
     broker keeps a message for us if it hears nothing; renewed at a third of it. `wait_ms`: how long one request
-    waits for messages. `idle_timeout_ms`: iteration ends when nothing came for so long; 0: never. `close_ms`: the
-    most that leaving takes to acknowledge and give back. `request_timeout_ms`: then a connection is taken for dead.
+    waits for messages. `idle_timeout_ms`: iteration ends when nothing came for so long, and nothing is on its way;
+    0: never. `close_ms`: the most that leaving takes to acknowledge and give back. `request_timeout_ms`: then a
+    connection is taken for dead.
     """
 
     prefetch: int = 100_000

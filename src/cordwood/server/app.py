@@ -58,6 +58,8 @@ class App:
     async def stop(self, grace_s: float = GRACE_S) -> None:
         """Finish what was accepted, and close."""
         self._watch.stop()
+        self.running.broker.hurry()  # a consumer that waits for messages would keep us for the whole grace
+        self.running.touch()
         await self.listener.stop(grace_s)
         await self.running.close()
 
@@ -116,7 +118,10 @@ async def _open_tier(running: Running, settings: Settings, cut: bool, terms: Ter
     """Take the store. A directory that has no room, say, keeps nobody from using the journal: it is tried again."""
     url = settings.tier or str(Path(settings.data) / "tier")
     owner = f"{socket.gethostname()}, process {os.getpid()}, {settings.data}"
-    objects = await asyncio.get_running_loop().run_in_executor(None, open_objects, url)
+    try:
+        objects = await asyncio.get_running_loop().run_in_executor(None, open_objects, url)
+    except Refused as error:
+        raise Refused(f"tier: {error}") from None
     locked = isinstance(objects, DirectoryObjects) and settings.metadata == "store"
     if locked:
         terms = replace(terms or Terms(), patience_ms=LOCK_PATIENCE_MS)

@@ -82,6 +82,7 @@ def families(desk: Desk) -> Iterable[Family]:
     yield _gauge("topics", "Topics.", len(broker.state.topics))
     yield _gauge("connections", "Connected clients.", desk.connections())
     yield _gauge("journal_bytes", "Bytes of the journal.", running.journal_bytes)
+    yield _gauge("torn_bytes", "Bytes of a torn write that the start cut off.", running.torn_bytes)
     yield _gauge("pending_bytes", "Bytes accepted and not yet durable.", broker.pending_bytes + desk.aside_bytes)
     yield _gauge("cache_bytes", "Bytes of the newest messages held in memory.", broker.cached_bytes)
     yield _gauge("writable", "1 while the broker takes messages, 0 after a failure.", int(broker.failure is None))

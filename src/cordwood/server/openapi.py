@@ -82,6 +82,8 @@ def _types(routes: Iterable[Route]) -> list[Any]:
     types: list[Any] = [Message, Error]
     for route in routes:
         types.append(route.parameters.kind)
+        if route.messages is not None:
+            types.append(route.messages)
         for contents in route.answers.values():
             for kinds in contents.values():
                 types += kinds if isinstance(kinds, tuple) else (kinds,)
@@ -92,7 +94,7 @@ def _operation(route: Route, schemas: dict[Any, Any], components: dict[str, Any]
     noun = route.act.__module__.rpartition(".")[2]
     kind = route.parameters.kind
     shape = components[kind.__name__] if kind is not Nothing else {"properties": {}}
-    in_body = route.method != "GET" and kind is not Nothing and not route.messages
+    in_body = route.method != "GET" and kind is not Nothing and route.messages is None
     found: dict[str, Any] = {
         "operationId": f"{noun}_{route.act.__name__}",
         "summary": route.summary,
@@ -110,8 +112,9 @@ def _operation(route: Route, schemas: dict[Any, Any], components: dict[str, Any]
     }
     if kind.__doc__ and kind is not Nothing:
         found["description"] = kind.__doc__
+    in_message = () if route.messages is None else components[route.messages.__name__]["properties"]
     for name, schema in shape["properties"].items():
-        required = name in shape.get("required", ()) and not in_body
+        required = name in shape.get("required", ()) and not in_body and name not in in_message
         parameter = {"name": name, "in": "query", "required": required, "schema": schema}
         if _is_nested(schema):
             parameter = {"name": name, "in": "query", "required": required, "content": {JSON: {"schema": schema}}}
@@ -122,12 +125,16 @@ def _operation(route: Route, schemas: dict[Any, Any], components: dict[str, Any]
             "required": False,
             "content": {JSON: {"schema": schemas[kind]}},
         }
-    elif route.messages:
+    elif route.messages is not None:
         message = schemas[Message]
         found["requestBody"] = {
             "description": "One message; or one a line; or rows of an Arrow stream.",
             "required": True,
-            "content": {JSON: {"schema": message}, NDJSON: {"schema": message}, ARROW: {"schema": _STREAM}},
+            "content": {
+                JSON: {"schema": schemas[route.messages]},
+                NDJSON: {"schema": message},
+                ARROW: {"schema": _STREAM},
+            },
         }
     refusals = {**ANY_REQUEST, **{status: SOME[status] for status in route.refusals}}
     if route.need is not OPEN:

@@ -276,6 +276,6 @@ ROUTES: tuple[Route, ...] = (
         {200: {JSON: (Stored, StoredMany)}},
         _query,
         refusals=(404, 409, 507),
-        messages=True,
+        messages=Message,
     ),
 )

@@ -18,6 +18,7 @@ from cordwood.server.formats import JSON
 from cordwood.server.guard import guarded
 from cordwood.server.need import OPEN, Need, Of
 from cordwood.server.parameters import Nothing, Parameters
+from cordwood.wire.message import Message
 
 Answer = Response | Stream | Awaitable[Response | Stream]
 Act = Callable[..., Answer]  # (desk, request, *names in the path)
@@ -36,9 +37,10 @@ class Route:
     """A route, as it is served and as it is described.
 
     `answers`: what each good status brings, by format. `refusals`: further statuses than those that any request may
-    get. `messages`: the body is messages to produce, so that parameters come only in the query. `headers`: of its
-    good answers. `need`: what it asks of whoever comes; `opened_by`: a setting that makes it open to all.
-    `audit`: what it is called in the audit; empty for what changes nothing but messages.
+    get. `messages`: the body is messages of this kind, so that parameters come in the query; those that it has as
+    fields may be in a body of one message instead. `headers`: of its good answers. `need`: what it asks of whoever
+    comes; `opened_by`: a setting that makes it open to all. `audit`: what it is called in the audit; empty for what
+    changes nothing but messages.
     """
 
     method: str
@@ -49,7 +51,7 @@ class Route:
     answers: Mapping[int, Mapping[str, Any]]
     parameters: Parameters[Any] = field(default=NO_PARAMETERS)
     refusals: tuple[int, ...] = ()
-    messages: bool = False
+    messages: type[Message] | None = None
     headers: tuple[str, ...] = ()
     audit: str = ""
     opened_by: str = ""
@@ -57,7 +59,9 @@ class Route:
     def __post_init__(self) -> None:
         in_path, asked = "{topic}" in self.path, self.parameters.topic is not None
         assert in_path == (self.need.of is Of.PATH), f"{self.path}: whose topic is in its path needs a right for it"
-        assert in_path or self.messages or asked == (self.need.of is Of.ASKED), f"{self.path}: it asks for a topic"
+        assert in_path or self.messages is not None or asked == (self.need.of is Of.ASKED), (
+            f"{self.path}: it asks for a topic"
+        )
         assert not (self.audit and self.need is OPEN), f"{self.path}: nobody would know who it was"
 
     @property

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from cordwood.auth.right import Right
 from cordwood.broker.staging import Published
@@ -12,6 +13,7 @@ from cordwood.http.response import Response
 from cordwood.server import formats
 from cordwood.server.desk import ASIDE_BYTES, Desk, Then, as_json
 from cordwood.server.door import everything_of
+from cordwood.server.formats import JSON
 from cordwood.server.making import made_topic, telling
 from cordwood.server.need import PRODUCE
 from cordwood.server.parameters import Parameters
@@ -19,7 +21,9 @@ from cordwood.server.produce import Partition, placed, read_body, topic_of
 from cordwood.server.refusals import answering
 from cordwood.server.route import Answer, Route, json
 from cordwood.server.visit import Visit
-from cordwood.wire.message import Name, Number
+from cordwood.wire import json as one
+from cordwood.wire.message import Message, Name, Number
+from cordwood.wire.message import produce as as_produce
 from cordwood.wire.produce import Produce
 
 Task = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -35,6 +39,15 @@ class Stage(Struct, frozen=True, forbid_unknown_fields=True):
     sequence: Annotated[Number, Meta(description="how many requests this attempt staged before")] | None = None
     topic: str | None = None
     partition: Partition | None = None
+
+
+class StagedMessage(Message, frozen=True, forbid_unknown_fields=True):
+    """One message to stage, which may say for whom instead of the query."""
+
+    writer: Name | UnsetType = UNSET
+    batch: Number | UnsetType = UNSET
+    task: Task | UnsetType = UNSET
+    attempt: Task | UnsetType = UNSET
 
 
 class Staged(Struct, frozen=True):
@@ -69,6 +82,8 @@ class PublishedBatch(Struct, frozen=True):
 
 
 _stage = Parameters(Stage)
+_message = msgspec.json.Decoder(StagedMessage)
+_IN_MESSAGE = ("writer", "batch", "task", "attempt", "sequence")
 _publish = Parameters(Publish)
 
 
@@ -83,19 +98,29 @@ def _check_writer(desk: Desk, visit: Visit | None, writer: str) -> None:
             visit.allow(topic)
 
 
+def _read(desk: Desk, kind: str, body: bytes | memoryview) -> tuple[bytes, Produce]:
+    """Return what a body says about its stage, as JSON, and its messages. May be called in a thread."""
+    if kind is not JSON:
+        return b"", read_body(desk, kind, body)
+    message = one.decode_as(_message, body, desk.limits)
+    said = {name: value for name in _IN_MESSAGE if (value := getattr(message, name)) is not UNSET}
+    bare = structs.replace(message, sequence=UNSET)
+    return msgspec.json.encode(said), as_produce([bare], desk.clock.now_ms(), desk.limits)
+
+
 @answering
 async def stage(desk: Desk, request: Request) -> Response:
     """Keep messages for a later publish."""
-    asked = _stage.convert(request.query)
-    _check_writer(desk, request.visit, asked.writer)
-    if request.visit is not None and asked.topic is not None:
-        request.visit.allow(asked.topic)  # before the body is looked at
+    if request.visit is not None and "topic" in request.query:
+        request.visit.allow(request.query["topic"])  # before the body is looked at
     kind = formats.taken(request)
     body = request.body
     if len(body) > ASIDE_BYTES:
-        found: Produce = await desk.aside(len(body), read_body, desk, kind, body)
+        said, found = await desk.aside(len(body), _read, desk, kind, body)
     else:
-        found = read_body(desk, kind, body)
+        said, found = _read(desk, kind, body)
+    asked = _stage.convert(request.query, said)
+    _check_writer(desk, request.visit, asked.writer)
     if (found.producer_id, found.epoch, found.sequence, found.idempotency_keys) != (None, None, None, None):
         raise Refused("staged messages have no producer numbers and no idempotency keys; the batch says it all")
     if found.qos == 0:
@@ -144,7 +169,7 @@ ROUTES: tuple[Route, ...] = (
         {200: json(Staged)},
         _stage,
         refusals=(404, 409, 507),
-        messages=True,
+        messages=StagedMessage,
     ),
     Route(
         "POST",

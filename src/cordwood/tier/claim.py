@@ -62,6 +62,8 @@ class ClaimLost(Conflict):
 class Owned(Conflict):
     """Another broker has the store."""
 
+    exit_code = 75  # as for a second one on a directory: it may succeed once that one has ended
+
     def __init__(self, store: str, owner: str):
         super().__init__(f"{store} is owned by {owner}; stop that broker or give this one another store", owner=owner)
 

@@ -1,5 +1,7 @@
 """A JSON body: one message."""
 
+from typing import TypeVar
+
 import msgspec
 
 from cordwood.errors import Refused
@@ -9,6 +11,7 @@ from cordwood.wire.message import REPEATED, Fault, Message, check, names_repeat,
 from cordwood.wire.produce import Produce
 
 CONTENT_TYPE = "application/json"
+M = TypeVar("M", bound=Message)
 _decoder = msgspec.json.Decoder(Message)
 
 
@@ -18,14 +21,19 @@ def read(body: bytes | memoryview, now_ms: int, limits: Limits) -> Produce:
 
 
 def decode(body: bytes | memoryview, limits: Limits) -> Message:
-    """Return the one message of the body, which `records` will accept; raise Refused for anything else.
+    """Return the one message of the body, which `records` will accept; raise Refused for anything else."""
+    return decode_as(_decoder, body, limits)
+
+
+def decode_as(decoder: "msgspec.json.Decoder[M]", body: bytes | memoryview, limits: Limits) -> M:
+    """Return the one message of the body, of a kind that may say more than others.
 
     A batch of one costs twenty times what this does, so messages that wait for the same commit are kept like this and
     become one batch then.
     """
     check_text(body, limits)
     try:
-        message = _decoder.decode(body)
+        message = decoder.decode(body)
         if names_repeat(bytes(body), [message]):
             raise Fault(0, REPEATED)
         check(message)
