@@ -395,9 +395,11 @@ class Running:
     def _stop(self) -> None:
         assert self._committer is not None and self._journal is not None
         self._committer.stop()
-        self._journal.close()
-        if self.tiering is not None:
-            self.tiering.release()
+        try:
+            self._journal.close()
+        finally:  # a disk that fails now makes no other broker wait for the claim
+            if self.tiering is not None:
+                self.tiering.release()
 
 
 def open_broker(

@@ -216,7 +216,13 @@ class Host:
         self._above.network.deaf()
 
         async def stop() -> None:
-            await running.close()
+            try:
+                await running.close()
+            except Unavailable:
+                assert running._journal is not None, "it is on a disk"
+                if running._journal.failure is None:
+                    raise
+                # Its disk failed in its last moment: it says so and ends, and leaves no mark.
             self._let_go(loop)
             self.disk = self.disk.after_kill()
             self._above.network.server_fell(silent=False)
