@@ -71,7 +71,7 @@ ARROWS = {
         "errors",
     },
     "doors": {"client", "record", "errors"},
-    "demo": {"client", "serving", "errors"},
+    "demo": {"client", "edge", "serving", "errors"},
     "bench": {"aio", "client", "serving", "errors", ""},
     "cli": {
         "auth",

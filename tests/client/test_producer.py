@@ -252,7 +252,7 @@ def test_after_the_delivery_timeout_a_message_fails_and_those_that_follow_do_not
 ) -> None:
     with (
         Proxy(endpoint) as proxy,
-        Producer(proxy.endpoint, topic, delivery_timeout_ms=300, request_timeout_ms=100) as producer,
+        Producer(proxy.endpoint, topic, delivery_timeout_ms=2000, request_timeout_ms=500) as producer,
     ):
         producer.send(b"first").result(WAIT_S)
         proxy.deaf = True

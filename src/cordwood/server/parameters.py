@@ -8,6 +8,7 @@ not be taken for none.
 """
 
 import re
+from collections.abc import Iterable
 from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
@@ -76,9 +77,14 @@ class Parameters(Generic[T]):
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise self._refused(error) from None
 
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raise Refused if one of these names no parameter."""
+        for name in names:
+            if name not in self._types:
+                raise self._unknown(name)
+
     def _value(self, name: str, text: str) -> Any:
-        if name not in self._types:
-            raise self._unknown(name)
+        self.check_names((name,))
         try:
             if name in self._nested:
                 return msgspec.json.decode(text)

@@ -111,6 +111,7 @@ def _read(desk: Desk, kind: str, body: bytes | memoryview) -> tuple[bytes, Produ
 @answering
 async def stage(desk: Desk, request: Request) -> Response:
     """Keep messages for a later publish."""
+    _stage.check_names(request.query)
     if request.visit is not None and "topic" in request.query:
         request.visit.allow(request.query["topic"])  # before the body is looked at
     kind = formats.taken(request)
