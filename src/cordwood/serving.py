@@ -70,6 +70,11 @@ class Serving:
         self._process.kill()
         self._process.wait()
 
+    def drop(self) -> None:
+        """End it as `kill -9` does, if it was started."""
+        if self._process is not None:
+            self.kill()
+
     def stop(self) -> None:
         """End it cleanly, if it runs."""
         if self._process is None or self._process.poll() is not None:
