@@ -40,8 +40,8 @@ export class Overview extends Watch {
   // Only what is on the screen is asked for.
   async load(signal) {
     if (!this.props.live) return {};
-    const from = this.state.topicPage * PAGE;
-    const names = this.topics().slice(from, from + PAGE).map((line) => line.name);
+    const topics = this.topics(), from = Math.min(this.state.topicPage, lastPage(topics)) * PAGE;
+    const names = topics.slice(from, from + PAGE).map((line) => line.name);
     const found = await Promise.all(names.map((name) => get(topicPath(name), {}, signal).catch((error) => {
       if (error.status === 404) return null; // deleted meanwhile
       throw error;
