@@ -8,5 +8,5 @@ export function Trouble({error}) {
   if (error instanceof Gone) hint = " Nothing may have been done; look before you try again.";
   if (error.status === 403) hint = " Use a token that has this right, or have it given to this one.";
   if (error.status === 401) hint = " Give a token that the broker knows.";
-  return html`<p class="trouble" role="alert">${error.message}${hint}</p>`;
+  return html`<p class="trouble" role="alert">${hint ? error.message.replace(/[^.]$/, "$&.") : error.message}${hint}</p>`;
 }
