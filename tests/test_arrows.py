@@ -51,6 +51,7 @@ ARROWS = {
     "aio": {"client", "edge"},
     "spark": {"client", "edge", "tier", "machine", "record", "partition", "errors"},
     "embedding": {"server", "settings", "errors"},
+    "serving": {"settings", "errors"},
     "fixture": {"embedding"},
     "drills": {
         "broker",
@@ -65,12 +66,13 @@ ARROWS = {
         "http",
         "wire",
         "record",
+        "serving",
         "settings",
         "errors",
     },
     "doors": {"client", "record", "errors"},
-    "demo": {"client", "errors"},
-    "bench": {"aio", "client", "errors", ""},
+    "demo": {"client", "serving", "errors"},
+    "bench": {"aio", "client", "serving", "errors", ""},
     "cli": {
         "auth",
         "bench",
