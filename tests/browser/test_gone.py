@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Watched, expect
+from tests.browser.conftest import KILLED, Watched, expect
 from tests.real.served import Served
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -105,6 +105,22 @@ def test_a_topic_that_somebody_else_deletes_and_makes_again_goes_and_comes(
         broker.create("clicks", 1)
         broker.send("clicks", "again")
         expect(page.get_by_role("cell", name="again")).to_be_visible()
+
+
+def test_a_change_without_an_answer_leaves_open_whether_it_was_made(
+    tmp_path: Path, watch: Callable[..., Watched]
+) -> None:
+    with Served(tmp_path) as broker:
+        watched = watch(at(broker))
+        page, dialog = watched.page, watched.page.get_by_role("dialog")
+        page.get_by_role("button", name="Create topic").click()
+        dialog.get_by_label("Name").fill("clicks")
+        watched.allow(KILLED)
+        broker.kill()
+        dialog.get_by_role("button", name="Create topic").click()
+        expect(dialog.get_by_role("alert")).to_have_text(
+            "The broker does not answer. Perhaps it was done, perhaps not: look before you try again."
+        )
 
 
 def test_whoever_is_one_too_many_is_told_so(tmp_path: Path, watch: Callable[..., Watched]) -> None:

@@ -41,7 +41,7 @@ export class Dialog extends Component {
         ${children}
         ${danger && html`<label>Type <b class="name">${danger}</b> to confirm
           <input name="typed" value=${typed} onInput=${(event) => this.setState({typed: event.target.value})} spellcheck="false" autocapitalize="off" /></label>`}
-        <${Trouble} error=${error} />
+        <${Trouble} error=${error} change />
         <div class="buttons">
           <button type="button" onClick=${this.cancel}>Cancel</button>
           <button type="submit" class=${danger ? "danger" : "primary"} disabled=${busy || (danger && typed !== danger)}>${word}</button>
