@@ -1,6 +1,7 @@
 """`cordwood topic`: make, list, show, change and delete topics."""
 
 import json
+import sys
 
 import click
 
@@ -137,6 +138,8 @@ def delete(name: str, yes: bool, endpoint: str) -> None:
         if not yes:
             found = client.topic(name)
             count = sum(p["end_offset"] - p["start_offset"] for p in found["partitions"])
-            click.confirm(f"delete {name} with {count} messages for ever?", abort=True)
+            if not click.confirm(f"delete {name} with {count} messages for ever?"):
+                click.echo("nothing was deleted", err=True)
+                sys.exit(1)
         client.delete_topic(name)
     click.echo(f"topic {name} is deleted")
