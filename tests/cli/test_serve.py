@@ -18,7 +18,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = serve("--port", str(port), place=tmp_path)
-    said = f"cordwood: another process listens at 127.0.0.1:{port}; stop that one, or choose another --port\n"
+    said = f"cordwood: 127.0.0.1:{port}: address already in use; stop who has it, or choose another --port\n"
     assert (done.returncode, done.stderr) == (1, said)
 
 

@@ -135,7 +135,7 @@ async def _open_tier(running: Running, settings: Settings, cut: bool, terms: Ter
 def _unheard(settings: Settings, error: OSError) -> str:
     """Return why the address cannot be had, and what to do."""
     if error.errno == errno.EADDRINUSE:
-        return f"another process listens at {settings.host}:{settings.port}; stop that one, or choose another --port"
+        return f"{settings.host}:{settings.port}: address already in use; stop who has it, or choose another --port"
     code = error.errno or 0  # negative where a name was not found
     why = os.strerror(code) if code > 0 else error.strerror or error
     return f"cannot listen at {settings.host}:{settings.port}: {why}; choose another --host or --port"
