@@ -21,6 +21,7 @@ def test_everything_is_removed_and_that_is_said(tmp_path: Path, scene: str, numb
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell has its background jobs ignore it
     )
     assert demo.stdout is not None
     said = ""
