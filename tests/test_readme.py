@@ -13,14 +13,14 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_examples_run(tmp_path: Path) -> None:
+def test_the_python_examples_run_beside_the_broker_that_the_reader_has_started(tmp_path: Path) -> None:
     codes = re.findall(r"```python\n(.*?)```", README, re.S)
-    for number, (code, last) in enumerate(zip(codes, [str(sum(range(1000))), "[0, 1, 2]"], strict=True)):
-        place = tmp_path / str(number)
-        place.mkdir()
-        done = subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[-1] == last
+    with Served(tmp_path / "data"):
+        for code, last in zip(codes, [str(sum(range(1000))), "[0, 1, 2]"], strict=True):
+            command = [sys.executable, "-c", code]
+            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.splitlines()[-1] == last
 
 
 def test_the_shell_examples_run(tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """A broker as a process of somebody who shows, measures or strains it."""
 
+import socket
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,28 @@ def test_it_keeps_its_port_and_its_messages_through_a_kill(tmp_path: Path) -> No
     finally:
         broker.stop()
     broker.stop()  # once more does nothing
+
+
+def test_it_waits_for_its_port_where_somebody_else_has_it_for_a_moment(tmp_path: Path) -> None:
+    broker = Serving(tmp_path, "--tier", "none")
+    broker.start()
+    broker.kill()
+    somebody = socket.create_server(("127.0.0.1", broker.port))
+
+    def leave() -> None:
+        while "address already in use" not in (tmp_path / "broker.log").read_text():
+            time.sleep(0.01)
+        somebody.close()
+
+    leaving = threading.Thread(target=leave, daemon=True)
+    leaving.start()
+    try:
+        broker.start()
+        leaving.join()
+        with Client(broker.endpoint) as client:
+            assert client.topics() == []
+    finally:
+        broker.stop()
 
 
 def test_what_the_user_has_set_for_a_broker_of_their_own_does_not_reach_it(

@@ -80,6 +80,6 @@ def watch(browser: Any) -> Iterator[Callable[..., Watched]]:
 @pytest.fixture(scope="session")
 def pictures() -> Path:
     """Where screenshots are kept, for people to look at."""
-    path = Path(os.environ.get("CORDWOOD_SCREENSHOTS") or Path(__file__).parents[2] / "build" / "screenshots")
+    path = Path(os.environ.get("SCREENSHOTS") or Path(__file__).parents[2] / "build" / "screenshots")
     path.mkdir(parents=True, exist_ok=True)
     return path

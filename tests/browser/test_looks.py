@@ -244,3 +244,9 @@ def test_a_broker_that_wants_a_token_gets_it_with_every_request(
     expect(page.get_by_role("alert")).to_contain_text("the token 'some' lacks admin for everything")
     page.get_by_role("row", name="mailer").get_by_role("link").click()
     whole_topic(page)
+
+
+def test_the_page_of_the_routes_fits_a_phone(broker: Served, watch: Callable[..., Watched]) -> None:
+    page = watch(at(broker, "docs"), **PHONE).page
+    page.evaluate("document.querySelectorAll('details').forEach((found) => { found.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

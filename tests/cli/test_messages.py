@@ -87,7 +87,8 @@ def test_topics_are_shown_changed_and_deleted(broker: Embedded) -> None:
     assert "retention_ms=1000" in said(broker, "topic", "show", "a/b")
     assert "retention_ms=0" in said(broker, "topic", "set", "a/b", "retention_ms=default")
     assert cordwood(broker, "topic", "create", "a/b", "--partitions", 7).returncode == 1
-    assert cordwood(broker, "topic", "delete", "a/b", stdin=b"n\n").returncode != 0
+    kept = cordwood(broker, "topic", "delete", "a/b", stdin=b"n\n")
+    assert (kept.returncode, kept.stderr) == (1, b"nothing was deleted\n")
     said(broker, "topic", "delete", "a/b", "--yes")
     assert json.loads(said(broker, "topic", "list", "--json")) == {"topics": []}
 
@@ -101,6 +102,7 @@ def test_topics_are_shown_changed_and_deleted(broker: Embedded) -> None:
         (["topic", "create", "t", "--set", "colour=red"], 2, "no parameter 'colour'"),
         (["group", "seek", "nothere", "g", "latest"], 1, "there is no topic"),
         (["read", "nothere"], 1, "there is no topic"),
+        (["produce", "t", "x", "--file", __file__], 2, "not both"),
         (["consume", "nothere", "--group", "g"], 1, "there is no topic"),
     ],
 )
@@ -120,10 +122,28 @@ def test_a_broker_that_is_not_there_means_try_later() -> None:
         timeout=60,
     )
     assert done.returncode == 75
-    assert "cannot be reached" in done.stderr
+    assert done.stderr == (
+        "cordwood: the broker cannot be reached at http://127.0.0.1:1: Connection refused;"
+        " start it with `cordwood serve`, or give its endpoint\n"
+    )
 
 
-def test_every_command_has_an_example_in_its_help() -> None:
+@pytest.mark.parametrize(
+    "words", [["produce", "t", "x"], ["consume", "t", "--group", "g"], ["spark", "stats", "t"]], ids=lambda w: w[0]
+)
+def test_nobody_waits_for_a_broker_that_is_not_there(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cordwood", *words, "--endpoint", "http://127.0.0.1:1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 75
+    assert done.stderr.startswith("cordwood: the broker cannot be reached at http://127.0.0.1:1"), "and Spark did not"
+
+
+def test_every_command_has_an_example_in_its_help_and_a_whole_line_in_the_list() -> None:
     import click
 
     from cordwood.cli.main import cli
@@ -133,15 +153,16 @@ def test_every_command_has_an_example_in_its_help() -> None:
         for name in group.list_commands(context):
             command = group.get_command(context, name)
             assert command is not None
+            yield (*path, name), command
             if isinstance(command, click.Group):
                 yield from commands(command, (*path, name))
-            else:
-                yield (*path, name), command
 
-    found = list(commands(cli))
+    found = [((), cli), *commands(cli)]
     assert ("topic", "create") in [path for path, _ in found]
     for path, command in found:
         assert "Example" in (command.help or ""), f"cordwood {' '.join(path)} has no example"
+        short = command.get_short_help_str(limit=70)
+        assert path == () or not short.endswith("..."), f"cordwood {' '.join(path)} is cut short in the list: {short}"
 
 
 def test_every_change_of_a_setting_can_be_read_by_a_program(broker: Embedded) -> None:

@@ -1,11 +1,12 @@
 """`cordwood demo`: the first minute."""
 
+import os
 import shutil
 import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -35,6 +36,8 @@ def demo(keep: bool) -> None:
         story.play()
         holds = concluded(story)
         kept = keep
+    except KeyboardInterrupt:
+        _break_off(story, scratch)
     finally:
         if not kept:
             story.end()
@@ -71,11 +74,21 @@ def _show_kept(story: "Story", scratch: Path) -> None:
         "try:",
         (
             f"cordwood group show orders billing {at}",
-            f"cordwood read orders --from latest --follow {at}",
-            f"cordwood outbox list --dir {scratch / 'outbox'}",
+            f"cordwood read orders --limit 3 --json {at}",
+            f"cordwood outbox list --archives --dir {scratch / 'outbox'}",
         ),
     )
-    story.screen.commands("and to end it:", (f"kill {story.broker.pid}; rm -r {scratch}",))
+    story.screen.commands("and to end it:", (f"kill -9 {story.broker.pid}; rm -r {scratch}",))
+
+
+def _break_off(story: "Story", scratch: Path) -> NoReturn:
+    """Remove everything and end now: nobody waits for what is on its way to a broker that does not come back."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    story.drop()
+    shutil.rmtree(scratch, ignore_errors=True)
+    click.echo("\n  broken off; everything is removed again")
+    sys.stdout.flush()
+    os._exit(130)
 
 
 def _leave(number: int, frame: Any) -> None:

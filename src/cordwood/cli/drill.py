@@ -25,7 +25,7 @@ SEEDS = 1_000_000
 SHOWN = 160  # characters of a reason in the table; all of it is in the JSON and in the HTML
 
 
-@click.command()
+@click.command(short_help="Break a broker on purpose and see what it keeps.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--quick", is_flag=True, help="A short look: fewer kills, cuts and messages.")
 @click.option("--seed", type=click.IntRange(min=0), help="The draws of an earlier run. [default: a new one]")

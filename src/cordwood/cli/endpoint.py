@@ -42,9 +42,20 @@ def _use(ctx: click.Context, name: str, value: str | None) -> None:
 def endpoint(command: F) -> F:
     """Add the options that say where the broker is and how to get in."""
     where = click.option(
-        "--endpoint", envvar="CORDWOOD_ENDPOINT", default=DEFAULT, show_default=True, help="Where the broker is."
+        "--endpoint",
+        envvar="CORDWOOD_ENDPOINT",
+        default=DEFAULT,
+        help=f"Where the broker is. [env: CORDWOOD_ENDPOINT; default: {DEFAULT}]",
     )
     return where(credentials(command))
+
+
+def reach(endpoint: str) -> None:
+    """Return when the broker has answered. Raises Unavailable soon: whoever mistyped it shall not wait in silence."""
+    from cordwood.client.client import Client
+
+    with Client(endpoint) as client:
+        client.version()
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -57,9 +68,8 @@ def outbox_directory(flag: str) -> Callable[[F], F]:
         "root",
         envvar="CORDWOOD_OUTBOX",
         default="~/.cordwood/outbox",
-        show_default=True,
         metavar="DIR",
-        help="Where the outboxes are.",
+        help="Where the outboxes are. [env: CORDWOOD_OUTBOX; default: ~/.cordwood/outbox]",
     )
 
 

@@ -8,7 +8,7 @@ from cordwood.cli.endpoint import as_json, endpoint, settings_of
 from cordwood.cli.show import table
 
 
-@click.group()
+@click.group(short_help="List, show, change and move groups; send dead letters back.")
 def group() -> None:
     """List, show, change and move consumer groups; send dead letters back.
 
@@ -62,7 +62,7 @@ def show(topic: str, name: str, endpoint: str, as_json: bool) -> None:
     click.echo("settings: " + ", ".join(f"{name}={value}" for name, value in found["settings"].items()))
 
 
-@group.command("set")
+@group.command("set", short_help="Change settings of a group, or make it.")
 @click.argument("topic")
 @click.argument("name")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE…")
@@ -84,7 +84,7 @@ def change(topic: str, name: str, settings: tuple[str, ...], endpoint: str, as_j
         click.echo("settings: " + ", ".join(f"{name}={value}" for name, value in found["settings"].items()))
 
 
-@group.command("seek")
+@group.command("seek", short_help="Let a group go on from elsewhere.")
 @click.argument("topic")
 @click.argument("name")
 @click.argument("to")

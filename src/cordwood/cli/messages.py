@@ -8,10 +8,10 @@ from typing import IO, Any
 
 import click
 
-from cordwood.cli.endpoint import as_json, endpoint
+from cordwood.cli.endpoint import as_json, endpoint, reach
 
 
-@click.command()
+@click.command(short_help="Send messages to a topic.")
 @click.argument("topic")
 @click.argument("values", nargs=-1, metavar="[VALUE]…")
 @click.option("--key", help="The key of every message; messages of one key keep their order.")
@@ -41,7 +41,10 @@ def produce(
     """
     from cordwood.client.producer import Producer
 
+    if values and source is not None:
+        raise click.UsageError("give the messages as VALUEs, or in a --file, not both")
     pairs = [_pair(header) for header in headers]
+    reach(endpoint)
     messages: Iterable[bytes]
     if values:
         messages = [value.encode() for value in values]
@@ -90,7 +93,7 @@ def _pair(text: str) -> tuple[str, bytes]:
     return name, value.encode()
 
 
-@click.command()
+@click.command(short_help="Take messages for a group, print and acknowledge them.")
 @click.argument("topic")
 @click.option("--group", required=True, help="The group that this consumer works for; made if it is not there.")
 @click.option("--start", default="earliest", show_default=True, help="Where a new group begins.")
@@ -116,6 +119,7 @@ def consume(
     """
     from cordwood.client.consumer import Consumer
 
+    reach(endpoint)
     count = 0
     with Consumer(endpoint, topic, group=group, start=start, idle_timeout_ms=idle_timeout_ms or 0) as consumer:
         for message in consumer:
@@ -128,7 +132,7 @@ def consume(
                 break
 
 
-@click.command()
+@click.command(short_help="Read the log of a topic, without a group.")
 @click.argument("topic")
 @click.option(
     "--from", "start", default="earliest", show_default=True, help="earliest, latest, an offset, or a time."

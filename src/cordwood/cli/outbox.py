@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 directory = outbox_directory("--dir")
 
 
-@click.group()
+@click.group(short_help="Look after events that no broker has yet.")
 def outbox() -> None:
     """Look after events that are on this computer and not with the broker yet.
 
@@ -66,7 +66,7 @@ def find(root: Path) -> list[Found]:
     return found
 
 
-@outbox.command("list")
+@outbox.command("list", short_help="List the outboxes and what is pending in each.")
 @click.option("--archives", is_flag=True, help="List the archives, too.")
 @directory
 @as_json
@@ -154,7 +154,7 @@ def _archives(root: Path, now_ms: int) -> list[dict[str, Any]]:
 outbox.add_command(inspect)
 
 
-@outbox.command("send")
+@outbox.command("send", short_help="Send what left-overs have pending.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="SECONDS", help="End after so long.")
 @click.option(
     "--resend",
@@ -245,7 +245,7 @@ def _resend(root: Path, execution: str, stored_below: int | None = None) -> None
     click.echo(f"events of {execution} below {stored_below} are taken for stored; those behind are sent", err=True)
 
 
-@outbox.command("archive")
+@outbox.command("archive", short_help="Put left-overs away of which nothing is pending.")
 @click.argument("executions", nargs=-1, metavar="[EXECUTION]…")
 @click.option("--parked", is_flag=True, help="Put away those with events that were refused for good, too.")
 @directory

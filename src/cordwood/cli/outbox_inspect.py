@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SHOWN = 60  # characters of a value
 
 
-@click.command("inspect")
+@click.command("inspect", short_help="Show where an outbox stands.")
 @click.argument("what", metavar="EXECUTION|PATH")
 @click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="Show so many events.")
 @outbox_directory("--dir")

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from cordwood.edge.outbox import Outbox
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(
+    context_settings={"allow_interspersed_args": False}, short_help="Run a command; its output becomes messages."
+)
 @click.option("--topic", required=True, help="The topic that gets the events.")
 @click.option(
     "--execution", "--key", help="This run's name, and the key of its events. [default: host, process and time]"

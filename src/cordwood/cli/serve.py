@@ -4,10 +4,12 @@ import asyncio
 import ctypes
 import gc
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
 from random import SystemRandom
+from typing import NoReturn
 
 import click
 
@@ -20,7 +22,7 @@ SWITCH_S = 0.001  # or the thread that commits waits up to 5 ms for the loop's, 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 
 
-@click.command()
+@click.command(short_help="Run a broker.")
 @click.option("--data", metavar="DIR", help="Where everything is kept; made if it is not there. [default: data]")
 @click.option("--host", help="The address to listen on. [default: 127.0.0.1]")
 @click.option("--port", type=int, help="The port to listen on; 0 takes a free one. [default: 7878]")
@@ -102,6 +104,8 @@ def serve(
     from cordwood.server.exposure import check_exposure
     from cordwood.server.logs import log_to_stderr
 
+    if not memory and Path(settings.data).exists() and not Path(settings.data).is_dir():
+        raise Refused(f"--data {settings.data} is a file; give a directory")
     check_exposure(settings, memory=memory, insecure=insecure)
     log_to_stderr(settings.log_level, settings.log_format)
     _tune()
@@ -148,9 +152,11 @@ async def _serve(settings: Settings, memory: bool, cut: bool, insecure: bool) ->
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, _leave)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)  # while it starts there is nothing to look at again
     app = await start_app(settings, memory=memory, cut=cut, insecure=insecure)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, app.look)
     click.echo(f"cordwood: listening on {app.endpoint}", err=True)
     where = "in memory" if memory else settings.data
@@ -162,6 +168,12 @@ async def _serve(settings: Settings, memory: bool, cut: bool, insecure: bool) ->
     notify.tell(notify.STOPPING)
     log.info("stopping")
     await app.stop()
+
+
+def _leave() -> NoReturn:
+    """End a start that may wait long for a store: nothing was accepted yet, and what it has opened stands a kill."""
+    click.echo("cordwood: stopped before it was ready", err=True)
+    os._exit(0)
 
 
 def _tune() -> None:

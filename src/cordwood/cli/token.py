@@ -28,15 +28,18 @@ data = click.option(
 file = click.option("--file", "path", metavar="FILE", help="The broker's token_file, if it has one elsewhere.")
 
 
-@click.group()
+@click.group(short_help="Make, list and revoke tokens.")
 def token() -> None:
     """Make, list and revoke tokens. With the first one the broker's door is locked, and stays so.
 
     A running broker takes notice within two seconds, or at once on SIGHUP.
+
+    \b
+    Example: cordwood token create shop --produce orders --consume orders
     """
 
 
-@token.command("create")
+@token.command("create", short_help="Make a token and print it.")
 @click.argument("name")
 @click.option("--produce", multiple=True, metavar="PREFIX", help="May produce to topics that begin like this.")
 @click.option("--consume", multiple=True, metavar="PREFIX", help="May consume and read such topics.")
@@ -80,7 +83,7 @@ def create(
         click.echo(text)
 
 
-@token.command("list")
+@token.command("list", short_help="List the tokens and their rights.")
 @data
 @file
 @as_json
@@ -107,7 +110,7 @@ def list_tokens(data: str, path: str | None, as_json: bool) -> None:
         table(["name", "id", "rights", "age", "expires"], rows)
 
 
-@token.command("revoke")
+@token.command("revoke", short_help="Revoke a token.")
 @click.argument("name", metavar="NAME|ID")
 @data
 @file

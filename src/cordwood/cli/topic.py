@@ -64,7 +64,7 @@ def list_topics(endpoint: str, as_json: bool) -> None:
         table(["topic", "partitions", "messages", "size"], rows)
 
 
-@topic.command("show")
+@topic.command("show", short_help="Show a topic, its partitions and its groups.")
 @click.argument("name")
 @endpoint
 @as_json
@@ -103,7 +103,7 @@ def show(name: str, endpoint: str, as_json: bool) -> None:
     click.echo("settings: " + ", ".join(f"{name}={value}" for name, value in found["settings"].items()))
 
 
-@topic.command("set")
+@topic.command("set", short_help="Change settings of a topic.")
 @click.argument("name")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE…")
 @endpoint

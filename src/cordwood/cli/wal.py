@@ -32,7 +32,7 @@ PATH = click.argument("path", type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
-@click.group()
+@click.group(short_help="Look at, verify and repair a journal; import other logs.")
 def wal() -> None:
     """Look at, verify and repair the journal of a stopped broker, and import the logs of other systems.
 

@@ -51,7 +51,7 @@ class Caller:
                 error = broken
             failures += 1
             if failures >= self._tries or (sent and not again):
-                raise unavailable(error) from error
+                raise self.unavailable(error) from error
             time.sleep(BACKOFF.wait_s(failures, random.random))
 
     @contextmanager
@@ -68,6 +68,15 @@ class Caller:
                 self._idle.append(connection)
                 return
         connection.close()
+
+    def unavailable(self, error: Exception) -> Unavailable:
+        """Return what went wrong as the error that callers expect."""
+        if isinstance(error, Unavailable):
+            return error
+        where, why = self._endpoint.url, getattr(error, "strerror", None) or error
+        return Unavailable(
+            f"the broker cannot be reached at {where}: {why}; start it with `cordwood serve`, or give its endpoint"
+        )
 
     def close(self) -> None:
         """Close the connections that are kept."""
@@ -87,8 +96,3 @@ class Caller:
             if connection is None or not connection.stale:
                 return connection
             connection.close()
-
-
-def unavailable(error: Exception) -> Unavailable:
-    """Return what went wrong as the error that callers expect."""
-    return error if isinstance(error, Unavailable) else Unavailable(f"the broker cannot be reached: {error}")

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 import pyarrow as pa
 
-from cordwood.client.caller import BACKOFF, Caller, unavailable
+from cordwood.client.caller import BACKOFF, Caller
 from cordwood.client.columns import batches_of, encoded
 from cordwood.client.endpoint import endpoint as parse
 from cordwood.client.future import Sent
@@ -182,7 +182,7 @@ class Client:
             except (OSError, Unavailable) as error:
                 failures += 1
                 if partition is None or (failures >= self._tries and not follow):
-                    raise unavailable(error) from error
+                    raise self._caller.unavailable(error) from error
                 time.sleep(BACKOFF.wait_s(failures, random.random))
 
     def spans(self, topic: str, start: int | None = None, end: int | None = None) -> list[dict[str, Any]]:

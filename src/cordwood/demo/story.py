@@ -82,6 +82,12 @@ class Story:
             self._job.stop()
         self.broker.stop()
 
+    def drop(self) -> None:
+        """End whatever still runs, at once; what it holds is not wanted."""
+        if self._job is not None:
+            self._job.stop()
+        self.broker.drop()
+
     def _load(self) -> None:
         self._traffic = Traffic(self.broker.endpoint, self.pulse)
         self.pulse.begin()

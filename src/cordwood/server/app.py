@@ -5,6 +5,7 @@ stop    accept nothing new ──▶ finish what was accepted ──▶ close th
 """
 
 import asyncio
+import errno
 import os
 import resource
 import socket
@@ -106,8 +107,10 @@ async def start_app(
     running.connections = lambda: listener.connections
     try:
         await listener.start()
-    except BaseException:
+    except BaseException as error:
         await running.close()
+        if isinstance(error, OSError):
+            raise OSError(error.errno, _unheard(settings, error)) from error
         raise
     watch = Watch(door.look, *([] if shown is None else [shown.look]))
     watch.start()
@@ -132,6 +135,15 @@ async def _open_tier(running: Running, settings: Settings, cut: bool, terms: Ter
         if not locked or not running.had_store:
             raise
         running.use_tier_later(objects, claims, owner, error)
+
+
+def _unheard(settings: Settings, error: OSError) -> str:
+    """Return why the address cannot be had, and what to do."""
+    if error.errno == errno.EADDRINUSE:
+        return f"{settings.host}:{settings.port}: address already in use; stop who has it, or choose another --port"
+    code = error.errno or 0  # negative where a name was not found
+    why = os.strerror(code) if code > 0 else error.strerror or error
+    return f"cannot listen at {settings.host}:{settings.port}: {why}; choose another --host or --port"
 
 
 def raise_descriptors() -> int:

@@ -23,6 +23,8 @@ table { border-collapse: collapse; margin: .4rem 0 1rem; width: 100%; }
 th, td { border-top: 1px solid var(--line); padding: .25rem .8rem .25rem 0; text-align: left; vertical-align: top; }
 th { color: var(--dim); font-weight: 600; }
 td:first-child { white-space: nowrap; }
+td, .path, .what { overflow-wrap: anywhere; }
+@media (max-width: 40rem) { td:first-child { white-space: normal; } .what { display: block; } }
 a { color: var(--name); text-decoration: none; }
 h4 { margin: .8rem 0 .2rem; }
 """

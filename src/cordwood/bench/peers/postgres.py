@@ -62,7 +62,7 @@ class Postgres:
         if made.returncode:
             raise Missing(f"initdb failed: {made.stdout.strip().splitlines()[-1]}")
         commit = "off" if self.mode.name == "async" else "on"
-        where = {"port": str(port), "unix_socket_directories": str(directory)}
+        where = {"port": str(port), "unix_socket_directories": ""}  # a socket's path has 107 bytes at most
         settings = {**_SETTINGS, "synchronous_commit": commit, **where}
         options = itertools.chain.from_iterable(("-c", f"{name}={value}") for name, value in settings.items())
         self._server = Server([postgres, "-D", str(data), *options], directory, port=port, user=user)
@@ -146,13 +146,15 @@ class Postgres:
 
     def _first_connection(self) -> Connection:
         """Connect to a server that answers, but perhaps that it is still starting up."""
+        assert self._server is not None, "it was started"
         until = time.monotonic() + START_SECONDS
         while True:
             try:
                 return self._connect()
             except psycopg.OperationalError as error:
+                self._server.check()
                 if time.monotonic() > until:
-                    raise Missing(str(error)) from error
+                    raise Missing(" ".join(str(error).split())) from error
                 time.sleep(0.05)
 
     def _connect(self) -> Connection:

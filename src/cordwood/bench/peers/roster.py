@@ -77,7 +77,7 @@ def running(
     scratch: Path, wanted: Sequence[tuple[str, System, Mode]], tell: Callable[[str], None]
 ) -> Iterator[Roster]:
     """Start all of these that are installed, each in a directory of its own; in the end stop them and delete that."""
-    roster = Roster()
+    roster, scratch = Roster(), scratch.resolve()  # they are started elsewhere, where "." is another place
     with contextlib.ExitStack() as stack:
         for label, system, mode in wanted:
             tell(f"starting {label}")

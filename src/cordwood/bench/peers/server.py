@@ -81,11 +81,15 @@ class Server:
                 os.killpg(self.process.pid, signal.SIGKILL)  # the group is its own: see start_new_session
                 self.process.wait()
 
+    def check(self) -> None:
+        """Return if it runs. Raises Missing with what it said when it has ended."""
+        if self.process.poll() is not None:
+            raise Missing(f"it ended with code {self.process.returncode}: {self._last_line()}")
+
     def _wait_for(self, port: int) -> None:
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until:
-            if self.process.poll() is not None:
-                raise Missing(f"it ended with code {self.process.returncode}: {self._last_line()}")
+            self.check()
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 return
@@ -94,5 +98,7 @@ class Server:
         raise Missing(f"it did not answer within {START_SECONDS} s: {self._last_line()}")
 
     def _last_line(self) -> str:
+        """Return what it said in the end; why it gave up, where it says so."""
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        fatal = [line for line in lines if "FATAL" in line]
+        return [*lines, *fatal][-1] if lines else "it said nothing"

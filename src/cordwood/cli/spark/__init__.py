@@ -9,7 +9,7 @@ from cordwood.cli.spark.scrub import scrub
 from cordwood.cli.spark.stats import stats
 
 
-@click.group()
+@click.group(short_help="Land topics in tables; compact, check, replay and count history.")
 def spark() -> None:
     """Run Spark over topics: land them in tables, compact, check and replay their history, count what is in it.
 

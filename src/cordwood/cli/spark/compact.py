@@ -4,11 +4,11 @@ import json
 
 import click
 
-from cordwood.cli.endpoint import as_json, endpoint
+from cordwood.cli.endpoint import as_json, endpoint, reach
 from cordwood.cli.spark.options import master, shown, tell
 
 
-@click.command("compact")
+@click.command("compact", short_help="Join many small objects of a topic into few large ones.")
 @click.argument("topic")
 @click.option(
     "--target-mib", type=click.IntRange(1, 4096), default=256, show_default=True, help="Bytes of one object."
@@ -25,6 +25,7 @@ def compact(topic: str, target_mib: int, master: str, endpoint: str, as_json: bo
     from cordwood.spark.pipelines.compact import compact as run
     from cordwood.spark.session import start
 
+    reach(endpoint)
     found = run(start(master), endpoint, topic, target_bytes=target_mib << 20, tell=tell, **shown())
     if as_json:
         click.echo(json.dumps(found.as_dict()))

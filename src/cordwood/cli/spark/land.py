@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cordwood.cli.endpoint import as_json, endpoint
+from cordwood.cli.endpoint import as_json, endpoint, reach
 from cordwood.cli.spark.options import master, shown, tell
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NONE = "none"
 
 
-@click.command("land")
+@click.command("land", short_help="Bring a topic into a Parquet table, exactly once.")
 @click.argument("topic")
 @click.argument("table", metavar="DIR")
 @click.option("--schema", help="Columns of the JSON: DDL, a file with it, or `infer`. Without it the table is raw.")
@@ -62,6 +62,7 @@ def land(
     from cordwood.spark.pipelines.land import land as run
     from cordwood.spark.session import start
 
+    reach(endpoint)  # before Spark starts, which takes a while
     spark = start(master)
     found = run(
         spark,

@@ -5,12 +5,12 @@ from datetime import datetime
 
 import click
 
-from cordwood.cli.endpoint import as_json, endpoint
+from cordwood.cli.endpoint import as_json, endpoint, reach
 from cordwood.cli.spark.options import master, shown, tell
 from cordwood.cli.spark.place import begin, finish
 
 
-@click.command("replay")
+@click.command("replay", short_help="Publish messages of a topic to another, exactly once.")
 @click.argument("source")
 @click.argument("target")
 @begin
@@ -48,6 +48,7 @@ def replay(
     from cordwood.spark.pipelines.replay import replay as run
     from cordwood.spark.session import start as session
 
+    reach(endpoint)
     found = run(
         session(master),
         endpoint,

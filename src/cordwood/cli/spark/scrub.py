@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from cordwood.cli.endpoint import as_json, endpoint
+from cordwood.cli.endpoint import as_json, endpoint, reach
 from cordwood.cli.spark.options import master, shown, tell
 
 
-@click.command("scrub")
+@click.command("scrub", short_help="Check every object of some topics, or of all.")
 @click.argument("topics", nargs=-1)
 @click.option("--report", type=click.Path(path_type=Path), help="Write a page of HTML here, too.")
 @master
@@ -28,6 +28,7 @@ def scrub(
     from cordwood.spark.pipelines.scrub import scrub as run
     from cordwood.spark.session import start
 
+    reach(endpoint)
     found = run(start(master), endpoint, list(topics) or None, tell=tell, **shown())
     if report is not None:
         report.write_text(page(found))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cordwood.cli import show
-from cordwood.cli.endpoint import as_json, endpoint
+from cordwood.cli.endpoint import as_json, endpoint, reach
 from cordwood.cli.spark.options import master, shown, tell
 from cordwood.cli.spark.place import begin, finish
 
@@ -20,7 +20,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 WIDE = 100  # of a terminal's columns
 
 
-@click.command("stats")
+@click.command("stats", short_help="Count what is in a topic, over time and by key.")
 @click.argument("topic")
 @begin
 @finish
@@ -52,6 +52,7 @@ def stats(
     from cordwood.spark.pipelines.stats_page import page
     from cordwood.spark.session import start as session
 
+    reach(endpoint)
     spark = session(master)
     found = run(spark, endpoint, topic, start=start, end=end, bucket=bucket, top_keys=top_keys, tell=tell, **shown())
     if report is not None:

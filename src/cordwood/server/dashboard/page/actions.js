@@ -1,6 +1,6 @@
 // What an operator can do, each as a dialog that names it first.
 import {Component, html} from "./html.js";
-import {ask, segment} from "./broker.js";
+import {change, segment} from "./broker.js";
 import {Dialog} from "./dialog.js";
 import {count} from "./format.js";
 
@@ -41,7 +41,7 @@ export function CreateTopic({close}) {
   const act = async (form) => {
     const body = {name: form.get("name").trim()};
     for (const [name, value] of form) if (name !== "name" && value !== "") body[name] = typed(value, TOPIC_SETTINGS[name]?.[1]);
-    const made = await ask("POST", "/v1/topics", {body});
+    const made = await change("POST", "/v1/topics", body);
     location.hash = `#/topic/${segment(made.name)}`;
     return `Topic ${made.name} is there, with ${made.partitions.length} partition${made.partitions.length > 1 ? "s" : ""}.`;
   };
@@ -73,7 +73,7 @@ class Settings extends Component {
   act = async () => {
     const changes = this.changes();
     if (!changes.length) return "Nothing was changed.";
-    await ask("PATCH", this.props.path, {body: Object.fromEntries(changes)});
+    await change("PATCH", this.props.path, Object.fromEntries(changes));
     return `Settings of ${this.props.what} are changed.`;
   };
 
@@ -95,8 +95,8 @@ export const GroupSettings = ({topic, group, now, close}) =>
 
 export function DeleteTopic({topic, messages, groups, close}) {
   const act = async () => {
-    await ask("DELETE", topicPath(topic));
-    location.hash = "#/";
+    await change("DELETE", topicPath(topic));
+    location.replace("#/"); // nobody wants to come back to it
     return `Topic ${topic} is deleted.`;
   };
   const does = `Deletes the topic with its ${count(messages)} messages, its history in the tier, and ${count(groups)} groups. This cannot be undone.`;
@@ -105,7 +105,7 @@ export function DeleteTopic({topic, messages, groups, close}) {
 
 export function DeleteGroup({topic, group, lag, close}) {
   const act = async () => {
-    await ask("DELETE", groupPath(topic, group));
+    await change("DELETE", groupPath(topic, group));
     return `Group ${group} is deleted.`;
   };
   const does = `Deletes the group: what it has done is forgotten, ${count(lag)} messages are left undone, and its consumers are told. The messages stay.`;
@@ -123,7 +123,7 @@ export class Seek extends Component {
     if (place === "time") body.timestamp = new Date(value).getTime();
     else body.to = place === "offset" ? Number(value) : place;
     if (partition !== "") body.partition = Number(partition);
-    await ask("POST", `${groupPath(this.props.topic, this.props.group)}/seek`, {body});
+    await change("POST", `${groupPath(this.props.topic, this.props.group)}/seek`, body);
     return `Group ${this.props.group} goes on from ${this.where()}.`;
   };
 
@@ -154,7 +154,7 @@ export function Redrive({topic, group, chosen, close}) {
   const many = chosen ? chosen.reduce((sum, order) => sum + order.ranges.length, 0) : null;
   const act = async () => {
     let sent = 0;
-    for (const {group: name, ...body} of orders) sent += (await ask("POST", `${groupPath(topic, name)}/redrive`, {body})).redriven;
+    for (const {group: name, ...body} of orders) sent += (await change("POST", `${groupPath(topic, name)}/redrive`, body)).redriven;
     return sent === 1 ? "1 dead letter was sent back." : `${count(sent)} dead letters were sent back.`;
   };
   const does = `Sends ${chosen ? `${count(many)} chosen dead letters` : `all dead letters of group ${group}`} back to ${topic} as new messages, for the group that gave them up. Other groups do not get them again.`;

@@ -1,4 +1,5 @@
 // Asking the broker. Every request carries the token, if there is one; a refusal is an error with the broker's sentence.
+import {alone} from "./loads.js";
 
 const KEY = "cordwood-token";
 const QUIET_MS = 6000; // a live stream that says nothing for so long is taken for dead
@@ -50,13 +51,14 @@ export async function request(method, path, {query = {}, body, accept = "applica
   throw new Refused(answer.status, found);
 }
 
-export async function ask(method, path, options) {
+async function ask(method, path, options) {
   const answer = await request(method, path, options);
   if (answer.status === 204) return null;
   try { return await answer.json(); } catch { throw new Gone("The broker's answer was cut short."); }
 }
 
 export const get = (path, query, signal) => ask("GET", path, {query, signal});
+export const change = (method, path, body) => alone(() => ask(method, path, {body}));
 
 // Yield the lines of a stream as arrays, each as many as came together.
 export async function* lines(answer) {

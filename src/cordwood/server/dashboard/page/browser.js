@@ -2,6 +2,7 @@
 import {Component, html} from "./html.js";
 import {get} from "./broker.js";
 import {count} from "./format.js";
+import {begin, end} from "./loads.js";
 import {Messages} from "./messages.js";
 import {Trouble} from "./trouble.js";
 
@@ -17,12 +18,14 @@ export class Browser extends Component {
 
   componentWillUnmount() {
     this.there = false;
+    this.reading?.abort();
   }
 
-  // What was empty is looked at again when something comes.
+  // What was empty is looked at again when something comes; and what was broken off.
   componentDidUpdate({partitions}) {
-    const {partition, by, rows} = this.state;
-    if (by === "newest" && rows?.length === 0 && partitions[partition].end_offset < this.bounds.end_offset) this.newest();
+    const {partition, by, rows, error} = this.state;
+    const more = rows ? !rows.length && partitions[partition].end_offset < this.bounds.end_offset : !error && !this.reading;
+    if (by === "newest" && more) this.newest();
   }
 
   get bounds() {
@@ -32,11 +35,17 @@ export class Browser extends Component {
   // Read from a place. Paging back stops before `below`, where the page before this one began.
   async read(query, below = Infinity) {
     const {topic} = this.props, {partition} = this.state;
+    this.reading?.abort();
+    const control = this.reading = begin();
+    if (!control) return;
     try {
-      const {messages} = await get("/v1/read", {topic, partition, limit: PAGE, ...query});
-      if (this.there && partition === this.state.partition) this.setState({rows: messages.filter((row) => row.offset < below), error: null});
+      const {messages} = await get("/v1/read", {topic, partition, limit: PAGE, ...query}, control.signal);
+      if (this.there && !control.signal.aborted) this.setState({rows: messages.filter((row) => row.offset < below), error: null});
     } catch (error) {
-      if (this.there) this.setState({error});
+      if (this.there && !control.signal.aborted) this.setState({error});
+    } finally {
+      end(control);
+      if (this.reading === control) this.reading = null;
     }
   }
 

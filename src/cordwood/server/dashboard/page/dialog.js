@@ -1,7 +1,6 @@
 // A question before something is done: it names what will happen, and shows the broker's sentence when that is refused.
 import {Component, createRef, html} from "./html.js";
 import {Trouble} from "./trouble.js";
-import {hush} from "./watch.js";
 
 // `title`; `does`: what will happen; `act(form)` does it and returns a sentence; `danger`: a name that has to be typed;
 // `word`: on the button; children: further fields. `close(sentence)` is called at the end, without one if it was left.
@@ -21,7 +20,6 @@ export class Dialog extends Component {
     event.preventDefault();
     if (this.state.busy) return;
     this.setState({busy: true, error: null});
-    hush();
     try {
       const said = await this.props.act(new FormData(event.target));
       this.props.close(said);
@@ -43,7 +41,7 @@ export class Dialog extends Component {
         ${children}
         ${danger && html`<label>Type <b class="name">${danger}</b> to confirm
           <input name="typed" value=${typed} onInput=${(event) => this.setState({typed: event.target.value})} spellcheck="false" autocapitalize="off" /></label>`}
-        <${Trouble} error=${error} />
+        <${Trouble} error=${error} change />
         <div class="buttons">
           <button type="button" onClick=${this.cancel}>Cancel</button>
           <button type="submit" class=${danger ? "danger" : "primary"} disabled=${busy || (danger && typed !== danger)}>${word}</button>

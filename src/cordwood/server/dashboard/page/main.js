@@ -12,7 +12,7 @@ const THEMES = {system: "light", light: "dark", dark: "system"};
 const SLOW_MS = 3000; // between two looks, when the token may not see the live stream
 const SAID_MS = 10_000;
 const HIDDEN_MS = 3000;
-const FORGOTTEN_MS = 1500;
+const LATE = 10; // snapshots from before a deletion that may come after it; there is one, as a rule
 const STATES = {connecting: "Connecting…", live: "Live", lost: "Reconnecting…", token: "Token wanted", refused: "Not live"};
 
 function place() {
@@ -20,7 +20,16 @@ function place() {
   try { return found ? decodeURIComponent(found[1]) : null; } catch { return null; }
 }
 
+// A snapshot without some topics and their groups.
+function without(live, names) {
+  const topics = live.topics.filter((line) => !names.has(line.name));
+  const groups = live.groups.filter((line) => !names.has(line.topic));
+  const topic_count = live.topic_count - live.topics.length + topics.length;
+  return {...live, topics, groups, topic_count, group_count: live.group_count - live.groups.length + groups.length};
+}
+
 class App extends Component {
+  gone = new Map(); // topics that were just deleted here → in how many snapshots they may still be
   state = {state: "connecting", live: null, history: [], beat: 0, round: 0, topic: place(), dialog: null, said: "", theme: window.cordwoodTheme.get()};
 
   componentDidMount() {
@@ -44,13 +53,24 @@ class App extends Component {
     document.title = this.state.topic ? `${this.state.topic} · Cordwood` : "Cordwood";
   }
 
-  hear = (live) => this.setState(({history, beat}) => {
-    if (performance.now() < this.gone?.until) live.topics = live.topics.filter((line) => line.name !== this.gone.name);
+  hear = (heard) => {
+    const live = this.current(heard);
     const lag = live.groups.reduce((sum, group) => sum + group.lag, 0);
     const {at, rates, sync_ms, group_frames} = live;
-    const kept = history.filter((point) => point.at > at - SPAN_MS - 2000 && point.at < at);
-    return {live, beat: beat + 1, history: [...kept, {at, rates, sync_ms, group_frames, lag}]};
-  });
+    this.setState(({history, beat}) => {
+      const kept = history.filter((point) => point.at > at - SPAN_MS - 2000 && point.at < at);
+      return {live, beat: beat + 1, history: [...kept, {at, rates, sync_ms, group_frames, lag}]};
+    });
+  };
+
+  // What was heard, without what was just deleted here: it may be from before that, and nobody shall ask for what is gone.
+  current(live) {
+    for (const [name, left] of this.gone) {
+      if (left && live.topics.some((line) => line.name === name)) this.gone.set(name, left - 1);
+      else this.gone.delete(name);
+    }
+    return without(live, this.gone);
+  }
 
   change = (state, error) => {
     if (state === "token") this.stream.stop();
@@ -69,7 +89,7 @@ class App extends Component {
   look = async () => {
     try {
       const [{topics}, {groups}] = await Promise.all([get("/v1/topics"), get("/v1/groups")]);
-      const live = {at: Date.now(), partial: true, topics, groups, topic_count: topics.length, group_count: groups.length};
+      const live = this.current({at: Date.now(), partial: true, topics, groups, topic_count: topics.length, group_count: groups.length});
       if (this.state.state === "refused") this.setState(({beat}) => ({beat: beat + 3, live}));
     } catch (error) {
       if (this.state.state === "refused") this.setState({error});
@@ -78,7 +98,7 @@ class App extends Component {
 
   use = (token) => {
     useToken(token);
-    this.setState(({round}) => ({state: "connecting", round: round + 1}));
+    this.setState(({round}) => ({state: "connecting", live: null, history: [], round: round + 1})); // what another may see goes
     this.stream.start();
     return "";
   };
@@ -89,16 +109,17 @@ class App extends Component {
     const done = this.state.dialog?.done;
     this.setState({dialog: null, topic: place()}); // the place, too: its event comes later than the next drawing
     if (said === undefined) return;
+    this.gone.delete(place()); // it was made again
     this.setState({said});
     clearTimeout(this.saying);
     this.saying = setTimeout(() => this.setState({said: ""}), SAID_MS);
     done?.();
   };
 
-  // A topic that was just deleted: a snapshot from before may still come, and nobody shall ask for it.
+  // A topic that was just deleted.
   forget = (name) => {
-    this.gone = {name, until: performance.now() + FORGOTTEN_MS};
-    this.setState(({live}) => ({live: live && {...live, topics: live.topics.filter((line) => line.name !== name)}}));
+    this.gone.set(name, LATE);
+    this.setState(({live}) => ({live: live && without(live, this.gone)}));
   };
 
   turn = () => {
@@ -123,11 +144,11 @@ class App extends Component {
         <a href="/docs">API</a>
         <button onClick=${this.turn} aria-label=${`Theme: ${theme}. Change it`}>${{system: "◐", light: "☀", dark: "☾"}[theme]}<span class="word"> ${theme}</span></button>
       </header>
-      ${stale && html`<p class="stale" role="alert">The broker does not answer. What is shown is as of ${clock(live.at)}; it comes back by itself.</p>`}
+      ${stale && html`<p class="stale" role="alert">${error?.status ? error.message : "The broker does not answer."} What is shown is as of ${clock(live.at)}; it comes back by itself.</p>`}
       ${state === "refused" && html`<div class="notice"><${Trouble} error=${error} /></div>`}
       <p class="said" role="status">${said}</p>
       <main id="main" tabindex="-1" class=${stale ? "old" : ""}>
-        ${state === "lost" && !live && html`<p class="empty">The broker at ${location.origin} does not answer. Is it running? <code>cordwood serve</code></p>`}
+        ${state === "lost" && !live && html`<p class="empty">${error?.status ? error.message : html`The broker at ${location.origin} does not answer. Is it running? <code>cordwood serve</code>`}</p>`}
         ${(live || topic !== null) && html`<${Page} key=${`${round} ${topic ?? ""}`} topic=${topic} live=${live} history=${history} beat=${this.beat} ask=${this.ask} forget=${this.forget} />`}
       </main>
       ${dialog && html`<${dialog.kind} ...${dialog.props} close=${this.close} />`}`;

@@ -40,8 +40,8 @@ export class Overview extends Watch {
   // Only what is on the screen is asked for.
   async load(signal) {
     if (!this.props.live) return {};
-    const from = this.state.topicPage * PAGE;
-    const names = this.topics().slice(from, from + PAGE).map((line) => line.name);
+    const topics = this.topics(), from = Math.min(this.state.topicPage, lastPage(topics)) * PAGE;
+    const names = topics.slice(from, from + PAGE).map((line) => line.name);
     const found = await Promise.all(names.map((name) => get(topicPath(name), {}, signal).catch((error) => {
       if (error.status === 404) return null; // deleted meanwhile
       throw error;
@@ -105,7 +105,7 @@ export class Overview extends Watch {
       <div class="cards">
         <section class="card" aria-label="Broker"><h2>Broker</h2><dl class="facts">
           <div><dt>Up</dt><dd>${duration(live.at - live.started_at)}</dd></div><div><dt>Durability</dt><dd>${live.durability}</dd></div>
-          <div><dt>Clients</dt><dd>${count(live.connections)}</dd></div><div><dt>Bytes in</dt><dd>${live.rates ? bytes(live.rates.produced_bytes) : "–"}/s</dd></div></dl></section>
+          <div><dt>Connections</dt><dd>${count(live.connections)}</dd></div><div><dt>Bytes in</dt><dd>${live.rates ? bytes(live.rates.produced_bytes) : "–"}/s</dd></div></dl></section>
         <section class="card" aria-label="Journal"><h2>Journal <${Status} word=${journal.status} /></h2>
           ${journal.error && html`<p class="trouble">${journal.error}. Reads go on; nothing more is taken until the broker is started again.</p>`}
           <dl class="facts"><div><dt>On disk</dt><dd>${bytes(journal.bytes)}</dd></div><div><dt>In memory</dt><dd>${bytes(journal.cache_bytes)}</dd></div><div><dt>Not yet durable</dt><dd>${bytes(journal.pending_bytes)}</dd></div></dl></section>

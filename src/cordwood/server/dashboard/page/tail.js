@@ -2,6 +2,7 @@
 import {Component, html} from "./html.js";
 import {lines, request} from "./broker.js";
 import {count} from "./format.js";
+import {begin, end} from "./loads.js";
 import {Messages} from "./messages.js";
 import {Trouble} from "./trouble.js";
 
@@ -16,7 +17,8 @@ export class Tail extends Component {
   }
 
   start = async () => {
-    const control = this.control = new AbortController();
+    const control = this.control = begin();
+    if (!control) return;
     this.setState({running: true, error: null, rows: [], seen: 0});
     let rows = [], seen = 0, timer = null;
     const draw = () => { timer = null; this.setState({rows, seen}); };
@@ -25,6 +27,7 @@ export class Tail extends Component {
       const answer = await request("GET", "/v1/read", {
         query: {topic: this.props.topic, from: "latest", follow: "true"}, accept: "application/x-ndjson", signal: control.signal,
       });
+      end(control); // from here on it ends with the topic
       for await (const found of lines(answer)) {
         seen += found.length;
         rows = [...found.slice(-KEPT).reverse().map((line) => JSON.parse(line)), ...rows].slice(0, KEPT);
@@ -32,8 +35,9 @@ export class Tail extends Component {
       }
       error = new Error("The stream ended: the topic was deleted, or the broker stops.");
     } catch (failure) {
-      error = failure instanceof TypeError ? new Error("The stream was cut; start it again.") : failure;
+      if (!control.signal.aborted) error = failure instanceof TypeError ? new Error("The stream was cut; start it again.") : failure;
     }
+    end(control);
     clearTimeout(timer);
     if (this.control !== control) return;
     this.control = null;

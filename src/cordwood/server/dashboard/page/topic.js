@@ -1,6 +1,6 @@
 // One topic: where its messages are, how far its groups are, its dead letters, and its messages.
 import {html} from "./html.js";
-import {get} from "./broker.js";
+import {Refused, get} from "./broker.js";
 import {DeleteTopic, TopicSettings, groupPath, topicPath} from "./actions.js";
 import {Browser} from "./browser.js";
 import {Dead} from "./dead.js";
@@ -14,18 +14,31 @@ import {Watch} from "./watch.js";
 const MOST_GROUPS = 20;
 const MOST_PARTITIONS = 64;
 
+const listed = ({live, topic}) => Boolean(live?.topics.some((line) => line.name === topic));
+
 export class Topic extends Watch {
   async load(signal) {
     const info = await get(topicPath(this.props.topic), {}, signal);
-    const groups = await Promise.all(info.groups.slice(0, MOST_GROUPS).map((name) => get(groupPath(info.name, name), {}, signal).catch((error) => {
-      if (error.status === 404) return null; // deleted meanwhile
-      throw error;
+    let {blind} = this.state; // that a token may not see more than the topic itself need be heard once only
+    const names = blind ? [] : info.groups.slice(0, MOST_GROUPS);
+    const groups = await Promise.all(names.map((name) => get(groupPath(info.name, name), {}, signal).catch((error) => {
+      if (error.status === 403) blind = error;
+      else if (error.status !== 404) throw error; // or deleted meanwhile
+      return null;
     })));
-    return {info, groups: groups.filter(Boolean)};
+    return {info, groups: groups.filter(Boolean), blind};
   }
 
-  render({topic, live, beat, ask, forget}, {info, groups, error}) {
-    if (error && !info) return html`<${Trouble} error=${error} /><p class="empty"><a href="#/">Back to all topics</a></p>`;
+  // The live stream tells of a topic that somebody deletes, or makes again: it is not asked for to find out.
+  componentDidUpdate(before) {
+    const was = listed(before), is = listed(this.props);
+    if (was && !is) this.setState({error: new Refused(404, {message: `There is no topic ${this.props.topic} any more.`})});
+    else if (is && !was && this.state.error) this.setState({error: null}, this.refresh);
+    else super.componentDidUpdate(before);
+  }
+
+  render({topic, live, beat, ask, forget}, {info, groups, blind, error}) {
+    if (error && (!info || error.status === 404)) return html`<${Trouble} error=${error} /><p class="empty"><a href="#/">Back to all topics</a></p>`;
     if (!info) return html`<p class="empty">Loading…</p>`;
     const {partitions, settings} = info;
     const starts = Object.fromEntries(partitions.map((p) => [p.partition, p.start_offset]));
@@ -55,9 +68,9 @@ export class Topic extends Watch {
         </table></div>
         ${partitions.length > MOST_PARTITIONS && html`<p class="quiet">${count(partitions.length - MOST_PARTITIONS)} more partitions: <code>cordwood topic show ${topic}</code></p>`}
       </section>
-      <${Groups} topic=${topic} groups=${groups} starts=${starts} hidden=${info.groups.length - groups.length} ask=${ask} refresh=${this.refresh} />
+      ${blind ? html`<section aria-labelledby="unseen"><h2 id="unseen">Groups and messages</h2><${Trouble} error=${blind} /></section>` : html`<${Groups} topic=${topic} groups=${groups} starts=${starts} hidden=${info.groups.length - groups.length} ask=${ask} refresh=${this.refresh} />
       ${dead && html`<${Dead} topic=${topic} groups=${groups} beat=${beat} ask=${ask} />`}
-      <${Browser} topic=${topic} partitions=${partitions} />
-      <${Tail} topic=${topic} />`;
+      <${Browser} key=${`messages ${info.id}`} topic=${topic} partitions=${partitions} />
+      <${Tail} key=${`tail ${info.id}`} topic=${topic} />`}`;
   }
 }

@@ -1,11 +1,7 @@
 // A part of the page that loads what it shows, again every few seconds while the broker is heard, and keeps it meanwhile.
 import {Component} from "./html.js";
 import {Gone} from "./broker.js";
-
-const loads = new Set(); // those under way
-
-// Stop all loads: what they would show is old, or gone, after what is done now.
-export const hush = () => loads.forEach((control) => control.abort());
+import {begin, end} from "./loads.js";
 
 export class Watch extends Component {
   every = 2; // seconds
@@ -30,15 +26,15 @@ export class Watch extends Component {
   // was known stays, and the page says that it is old.
   refresh = async () => {
     if (this.loading || this.state.error?.status === 404) return;
-    const control = this.loading = new AbortController();
-    loads.add(control);
+    const control = this.loading = begin();
+    if (!control) return;
     try {
       const found = await this.load(control.signal);
       if (this.there) this.setState({...found, error: null});
     } catch (error) {
       if (this.there && !control.signal.aborted && !(error instanceof Gone)) this.setState({error});
     } finally {
-      loads.delete(control);
+      end(control);
       this.loading = null;
     }
   };
