@@ -59,9 +59,14 @@ def test_an_event_arrives_with_all_it_has(client: Client, endpoint: str, topic: 
     assert fourth.value is None
 
 
-def test_files_are_for_their_owner_alone(root: Path) -> None:
-    outbox = Outbox(root, execution="a", topic="t", endpoint=NOBODY)
-    outbox.append(b"x")
+@pytest.mark.parametrize("mask", [0o022, 0, 0o777])
+def test_files_are_for_their_owner_alone(root: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        outbox = Outbox(root, execution="a", topic="t", endpoint=NOBODY)
+        outbox.append(b"x")
+    finally:
+        os.umask(before)
     for path in (root, root / "a"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in (root / "a").iterdir()} == {0o600}
