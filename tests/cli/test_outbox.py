@@ -126,6 +126,26 @@ def test_a_damaged_one_is_exit_65_and_left_alone_by_all(client: Client, running:
     assert [message.value for message in client.read(topic, partition=0)] == [b"a"]
 
 
+def test_what_a_repair_put_aside_outlives_its_outbox(client: Client, running: str, topic: str, root: Path) -> None:
+    dead = Outbox(root, "broken", topic, NOBODY)
+    for value in (b"first", b"value", b"last"):
+        dead.append(value)
+    dead.stop(0)
+    (path,) = of_execution(root, "broken")
+    damage(path)
+    command = [sys.executable, "-m", "cordwood", "wal", "repair", str(path), "--quarantine"]
+    subprocess.run(command, capture_output=True, check=True, timeout=60)
+    ((name, kept),) = [(file.name, file.read_bytes()) for file in path.glob("*.aside")]
+    assert outbox(root, "send", "--endpoint", running).returncode == 0
+    assert [message.value for message in client.read(topic, partition=0)] == [b"first", b"last"]
+    assert not path.exists()
+    (aside,) = (root / "archive").glob("*.aside")
+    assert (aside.name.startswith("broken."), aside.name.endswith(name)) == (True, True)
+    assert aside.read_bytes() == kept
+    assert said(root, "clean", "--older-than", "0s")["old"] == 1
+    assert aside.exists()
+
+
 def test_what_is_pending_is_sent_once_and_archived(client: Client, running: str, topic: str, root: Path) -> None:
     for number in range(3):
         leave(root, f"job/{number}", topic, *(b"%d-%d" % (number, event) for event in range(50)))

@@ -48,9 +48,10 @@ def test_a_mark_of_another_version_is_named_whatever_else_it_has() -> None:
         mark_from(b'{"version":7,"source":["other","fields"]}')
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"junk", b"\xff", b"{}", b"[1]", b'{"version":1}', b'{"version":"1"}', b"[" * 9999]
-)
+NO_MARKS = [b"", b"junk", b"\xff", b"{}", b"[1]", b'{"version":1}', b'{"version":"1"}', b"[" * 9999]
+
+
+@pytest.mark.parametrize("data", NO_MARKS, ids=range(len(NO_MARKS)))
 def test_what_is_no_mark_is_none(data: bytes) -> None:
     assert mark_from(data) is None
 

@@ -12,6 +12,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -23,8 +24,9 @@ from cordwood.edge.log import Log
 from cordwood.edge.look import fold
 from cordwood.edge.names import GONE, NEW, is_log, run_of, taken_name
 from cordwood.errors import CordwoodError, Full, Locked, Unavailable
+from cordwood.journal.repair import ASIDE
 from cordwood.machine.clock import Clock
-from cordwood.machine.disk import RealDirectory, sync_path
+from cordwood.machine.disk import RealDirectory, make_directory, sync_path
 
 log = logging.getLogger("cordwood.edge")
 
@@ -273,6 +275,7 @@ def put_away(kept: Log, path: Path, *, archives: bool, parked_too: bool = False)
                 archive.put(kept, shelf, kept.journal.end)
             finally:
                 shelf.close()
+        _keep_asides(path, kept.begun)
         gone = path.with_name(f"{path.name.partition('@')[0]}@{GONE}{secrets.token_hex(8)}")
         path.rename(gone)
         sync_path(path.parent)
@@ -283,6 +286,19 @@ def put_away(kept: Log, path: Path, *, archives: bool, parked_too: bool = False)
     kept.abandon()
     remove(gone)
     return True
+
+
+def _keep_asides(path: Path, begun: Begun) -> None:
+    """Let what an operator's repair put aside of a damaged log be with the archives: it is the only copy."""
+    names = [name for name in os.listdir(path) if name.endswith(ASIDE)]
+    if not names:
+        return
+    make_directory(path.parent / archive.ARCHIVE)
+    for name in names:
+        kept = path.parent / archive.ARCHIVE / f"{path.name.partition('@')[0]}.{begun.producer[:8]}.{name}"
+        with suppress(FileExistsError):  # somebody was killed behind this
+            os.link(path / name, kept)
+    sync_path(path.parent / archive.ARCHIVE)
 
 
 def remove(gone: Path) -> None:
