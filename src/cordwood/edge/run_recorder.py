@@ -5,7 +5,7 @@
     ended   ─┘
 
 Batches that are full when the disk is done with the last append go in one: a command that is faster than the disk's
-syncs does not wait for one of them per batch.
+syncs does not wait for one of them per batch. Where there is no room for all, each is tried by itself.
 
 When the outbox takes nothing, that is told once, the events are counted as lost, and the next batch is tried again. A
 disk that is slower than the command holds it up only when the queue is full, and for ten seconds at most: then no
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from cordwood.edge.event import Draft
 from cordwood.edge.run_batches import MOST_BYTES, Batches
 from cordwood.edge.run_transcript import Ended, Started, Transcript
-from cordwood.errors import CordwoodError
+from cordwood.errors import CordwoodError, Full
 from cordwood.machine.clock import Clock
 
 MOST_QUEUED_BYTES = 64 << 20
@@ -52,7 +52,7 @@ class Recorder:
         self._changed = threading.Condition()
         self._transcript = Transcript()
         self._batches = Batches()
-        self._full: list[Draft] = []  # full batches that go in the next append
+        self._full: list[list[Draft]] = []  # batches that go in the next append
         self._full_bytes = 0
         self._thread = threading.Thread(target=self._run, name="cordwood-run", daemon=True)
         self._thread.start()
@@ -92,7 +92,8 @@ class Recorder:
                     for batch in self._batches.add(event, now_ms):
                         self._gather(batch)
             last = self._batches.take() if ended else self._batches.due(self._clock.monotonic_ms())
-            self._gather(last)
+            if last:
+                self._gather(last)
             if last or ended or not self._queue:
                 self._record()
 
@@ -101,7 +102,7 @@ class Recorder:
         size = sum([event.size for event in batch])
         if self._full_bytes + size > MOST_BYTES:
             self._record()
-        self._full += batch
+        self._full.append(batch)
         self._full_bytes += size
 
     def _take(self) -> tuple[int, What] | None:
@@ -124,14 +125,23 @@ class Recorder:
         return self._transcript.wrote(*what, now_ms)
 
     def _record(self) -> None:
-        full, self._full, self._full_bytes = self._full, [], 0
-        if not full:
-            return
+        batches, self._full, self._full_bytes = self._full, [], 0
         try:
-            self._append(full)
+            if batches:
+                self._append([event for batch in batches for event in batch])
+        except Full as error:  # nothing of it was appended; where there is no room for all, there may be for some
+            if len(batches) == 1:
+                self._lose(batches[0], error)
+                return
+            for batch in batches:
+                self._full = [batch]
+                self._record()
         except Exception as error:  # a fault of ours, too: it is told, and the next batch is tried
-            self.lost += len(full)
-            self._complain(str(error) if isinstance(error, CordwoodError | OSError) else repr(error))
+            self._lose([event for batch in batches for event in batch], error)
+
+    def _lose(self, events: list[Draft], error: Exception) -> None:
+        self.lost += len(events)
+        self._complain(str(error) if isinstance(error, CordwoodError | OSError) else repr(error))
 
     def _complain(self, reason: str) -> None:
         if not self._told:
