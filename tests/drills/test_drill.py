@@ -22,7 +22,7 @@ from tests.conftest import skip_for_want_of
 def cordwood(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cordwood", "drill", *map(str, words)]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=115, env={**os.environ, **env}
+        command, capture_output=True, text=True, check=False, timeout=280, env={**os.environ, **env}
     )
 
 

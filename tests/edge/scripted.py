@@ -14,7 +14,7 @@ Script = list[tuple[int, dict[str, object], dict[str, str]]]
 class Scripted:
     """Answers with the script's entries (status, body, headers), then with 200. `requests`: (query, rows)."""
 
-    def __init__(self, script: Script, partitions: int = 1):
+    def __init__(self, script: Script, partitions: int = 1, port: int = 0):
         self.script = script
         self.requests: list[tuple[dict[str, str], int]] = []
         self.gate = threading.Event()  # answers wait while it is not set
@@ -47,7 +47,7 @@ class Scripted:
             def log_message(self, *args: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

@@ -223,3 +223,22 @@ def test_nothing_is_sent_behind_a_question_that_broke_the_wire() -> None:
     assert asked == 1
     assert world.broker.requests <= before + 1
     assert world.sender.failing
+
+
+def test_a_broker_that_is_back_is_tried_at_once_when_somebody_asks_for_it() -> None:
+    world = World(7)
+    world.broker.down_until_ms = 60_000
+    world.append(b"waits")
+    world.run(until_ms=20_000)
+    tries = len(world.broker.tries_at_ms)
+    wait = world.sender.turn()
+    assert (len(world.broker.tries_at_ms), wait > 0) == (tries, True), "a pause is kept while nobody asks"
+    breaks = world.sender.try_now()
+    world.sender.turn()
+    assert (len(world.broker.tries_at_ms), world.sender.breaks) == (tries + 1, breaks + 1), "tried, and once"
+    assert world.sender.turn() > 0
+    assert len(world.broker.tries_at_ms) == tries + 1
+    world.broker.down_until_ms = 0
+    world.sender.try_now()
+    world.run(most_turns=3)
+    assert world.values() == [b"waits"]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import stat
 import threading
 import time
@@ -158,6 +159,25 @@ def test_stop_does_not_wait_for_a_broker_that_does_not_answer(root: Path) -> Non
         assert time.monotonic() - began < 2
         assert look(root / "a").pending == 1
         assert not look(root / "a").living
+
+
+@pytest.mark.parametrize("how", ["stop", "send now"])
+def test_who_ends_does_not_wait_out_a_pause_of_a_broker_that_is_back(
+    how: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "FIRST_MS", 1_000_000)
+    monkeypatch.setattr(patience, "MOST_MS", 1_000_000)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    outbox = Outbox(root, execution="a", topic="t", endpoint=f"http://127.0.0.1:{port}")
+    outbox.append(b"x")
+    _until(lambda: "cannot be reached" in (outbox.last_error or ""))
+    assert outbox.send_now(60) is False, "it is not there: nobody waits for it"
+    with Scripted([], port=port) as server:
+        if how == "send now":
+            assert outbox.send_now(60) is True
+        assert outbox.stop(60) == 0
+        assert server.requests
 
 
 def test_a_forked_child_is_refused_and_the_parent_goes_on(

@@ -22,8 +22,12 @@ class Found(NamedTuple):
 
 
 def mutated(mutant: dict, target: Path) -> Path:
-    """Return a copy of the sources with the mutant's edits made."""
-    shutil.copytree(ROOT / "src", target / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    """Return a copy of the sources with the mutant's edits made.
+
+    Times are copied, and what Python compiled with them: only what is edited is compiled again. A file that another
+    process is about to compile has a number behind its name, and is gone in a moment.
+    """
+    shutil.copytree(ROOT / "src", target / "src", ignore=shutil.ignore_patterns("*.pyc.*"))
     for edit in mutant["edits"]:
         path = target / "src" / "cordwood" / edit["file"]
         text = path.read_text()
@@ -32,9 +36,10 @@ def mutated(mutant: dict, target: Path) -> Path:
     return target / "src"
 
 
-def run(command: list[str], sources: Path, timeout_s: float = 110) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], sources: Path, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
     """Run Python on these sources."""
     environment = {**os.environ, "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     environment.pop("PYTEST_XDIST_WORKER", None)
     return subprocess.run(
         [sys.executable, *command],
@@ -47,7 +52,7 @@ def run(command: list[str], sources: Path, timeout_s: float = 110) -> subprocess
     )
 
 
-def drilled(sources: Path, drill: str, scratch: Path, timeout_s: float = 110) -> Found:
+def drilled(sources: Path, drill: str, scratch: Path, timeout_s: float = 280) -> Found:
     """Run one quick drill on these sources, and return what it found."""
     command = ["-m", "cordwood", "drill", "--quick", drill, "--seed", str(SEED), "--dir", str(scratch), "--json"]
     done = run(command, sources, timeout_s)

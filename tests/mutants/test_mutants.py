@@ -24,6 +24,9 @@ BROKEN = {path: tomllib.loads(path.read_text()) for path in MUTANTS}
 TESTED = [path for path, mutant in BROKEN.items() if any(kind in mutant for kind in CHECKED)]
 DRILLED = [path for path, mutant in BROKEN.items() if mutant.get("drill_in_ci")]
 
+# Only these are loaded: all that are installed take two seconds for each mutant.
+PLUGINS = [f"-p{name}" for name in ("_hypothesis_pytestplugin", "pytest_timeout", "xdist.plugin", "cordwood.fixture")]
+
 CRASH = """
 import logging, sys
 logging.disable(logging.WARNING)
@@ -73,7 +76,7 @@ def test_the_mutant_is_killed(path: Path, tmp_path: Path) -> None:
         assert "killed:" in done.stdout, f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
     else:
         hurried = ["-p", "no:cacheprovider", "--hypothesis-profile=hurried"]  # no smaller example is looked for
-        done = run(["-m", "pytest", "-x", "-q", *hurried, *mutant["tests"]], sources)
+        done = run(["-m", "pytest", "-x", "-q", *PLUGINS, *hurried, *mutant["tests"]], sources)
         assert re.search(r"^\d+ failed", done.stdout, re.M), f"{path.stem} survived\n{done.stdout}\n{done.stderr}"
         assert "error" not in done.stdout.rsplit("\n", 2)[-2], f"{path.stem} broke the test itself\n{done.stdout}"
 

@@ -32,7 +32,7 @@ class Installed:
             cwd=self.home,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=250,
         )
 
     def environment(self, **variables: str) -> dict[str, str]:
@@ -58,7 +58,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(dist), str(copy)]
     subprocess.run(build, check=True, capture_output=True, env=quiet, timeout=300)
     (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=100)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=250)
     python = venv / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", str(wheel)]
     subprocess.run(install, check=True, capture_output=True, env=quiet, timeout=300)

@@ -258,7 +258,7 @@ def driver(hot: Kept, tmp_path: Path) -> Any:
     def run(when: str) -> int:
         path = os.pathsep.join((str(HERE.parent.parent / "src"), os.environ.get("PYTHONPATH", "")))
         command = [sys.executable, "-c", DRIVER, hot.endpoint, when]
-        return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path, timeout=100).returncode
+        return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path, timeout=250).returncode
 
     return run
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cordwood.edge.running import send_left_overs
 from cordwood.serving import environment
 
 TOPIC, EXECUTION = "job-events", "nightly/1"
@@ -23,6 +24,7 @@ class Job:
 
     def __init__(self, endpoint: str, root: Path):
         command = [sys.executable, "-m", "cordwood", "run", "--topic", TOPIC, "--execution", EXECUTION]
+        self._endpoint, self._root = endpoint, root
         there = ["--outbox", str(root), "--endpoint", endpoint]
         script = [sys.executable, "-c", _SCRIPT, str(LINES), str(EVERY_S)]
         self._process = subprocess.Popen(
@@ -35,7 +37,7 @@ class Job:
         )
 
     def finish(self) -> str | None:
-        """Wait for its end; return what went wrong, None when it printed all its lines and exited with 0."""
+        """Wait for its end, and until its events are sent; return what went wrong, None when all is well."""
         try:
             printed, said = self._process.communicate(timeout=END_S)
         except subprocess.TimeoutExpired:
@@ -43,7 +45,9 @@ class Job:
             return f"the job did not end within {END_S:.0f} s"
         if self._process.returncode or printed.splitlines() != expected():
             return f"the job ended with {self._process.returncode}: {said.strip() or printed[-200:]}"
-        return None
+        # `cordwood run` waits for the broker only a while; what it left is sent as `cordwood outbox send` does it.
+        left = send_left_overs(self._root, self._endpoint, timeout_s=END_S)
+        return f"{left} events of the job were not sent: {said.strip()}" if left else None
 
     def stop(self) -> None:
         """End it, if it runs."""

@@ -166,17 +166,21 @@ class Outbox:
         """Why the last try failed, or which event was parked last; None when all is well."""
         return self._delivery.error or (self._sender.error if self._delivery.pending else None)
 
-    @property
-    def reached(self) -> bool:
-        """Whether the broker could be reached when it was last tried; True before the first try."""
-        return not self._sender.failing
-
     def flush(self, timeout: float | None = None) -> None:
         """Return when everything appended before is sent or parked; after `timeout` seconds raise TimeoutError."""
         self._check_process()
         if not self._wait(timeout):
             why = f"; the last error: {self.last_error}" if self.last_error else ""
             raise TimeoutError(f"{self.pending} events are pending after {timeout} s; they are kept{why}")
+
+    def send_now(self, timeout: float, hurried: Callable[[], bool] = lambda: False) -> bool:
+        """Say whether everything appended before is sent or parked, after `timeout` seconds at most.
+
+        A broker that could not be reached is tried at once, whatever the pause between tries; when it is still not
+        there, or `hurried` says so, that is the end of the waiting.
+        """
+        breaks = self._sender.try_now()
+        return self._wait(timeout, lambda: hurried() or self._sender.breaks > breaks)
 
     def stop(self, timeout: float = STOP_S) -> int:
         """Send what can be sent within `timeout` seconds, let go of the log, and return how many events are left.
@@ -189,6 +193,8 @@ class Outbox:
             if not self._stopped:
                 self._stopped = True
                 self._log.seal()  # nothing is appended from here on
+                if timeout > 0:
+                    self._sender.try_now()
                 self._wait(timeout)
                 self._let_go()
         return self._delivery.pending
@@ -201,7 +207,7 @@ class Outbox:
         except CordwoodError as error:
             log.warning("%s was not closed cleanly, and nothing is lost: %s", self._path, error)
 
-    def _wait(self, timeout: float | None, *, while_reached: bool = False) -> bool:
+    def _wait(self, timeout: float | None, hopeless: Callable[[], bool] = lambda: False) -> bool:
         """Wait until all that is durable now is settled, and earlier runs too; say whether it is."""
         delivery, left = self._delivery, self._shared.left
         target = self._log.durable
@@ -215,7 +221,7 @@ class Outbox:
                     settled = delivery.log.state.sent >= target
                 if settled and not left.blocked(delivery):
                     return True
-                if self._log.journal.failure is not None or (while_reached and self._sender.failing):
+                if self._log.journal.failure is not None or hopeless():
                     return False
                 if until is not None and time.monotonic() >= until:
                     return False
@@ -274,7 +280,7 @@ def _finish() -> None:
             outbox._stopped = True
             try:
                 outbox._log.seal()
-                outbox._wait(max(0.0, until - time.monotonic()), while_reached=True)
+                outbox.send_now(max(0.0, until - time.monotonic()))
                 outbox._let_go()
             except Exception:  # the next one is finished, too
                 log.exception("%s was not finished; what it holds is sent as a left-over", outbox._path)

@@ -14,7 +14,6 @@ import os
 import shutil
 import signal
 import socket
-import time
 from collections.abc import Callable, Sequence
 
 from cordwood.edge.outbox import STOP_S, Outbox
@@ -27,7 +26,6 @@ from cordwood.machine.clock import Clock, SystemClock
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell says it
 SIGNALLED = 128
 SHELL = "/bin/sh"
-_STEP_S = 0.1
 
 
 def run(
@@ -41,7 +39,7 @@ def run(
     """Run a command to its end and return its exit code, 128 + n when signal n ended it.
 
     `tell` gets what a person should know, a line at a time. What `open_outbox` raises is raised before the command
-    is started. At the end the broker is waited for, `wait_s` at most, and not when it cannot be reached.
+    is started. At the end the broker is tried at once and waited for, `wait_s` at most, but not if it is not there.
     """
     clock = clock or SystemClock()
     _have_three_files()
@@ -55,7 +53,8 @@ def run(
         code = _Run(command, recorder, signals, clock, tell).code()
         _end_stdout()
         recorded = recorder.finish(lambda: signals.hurried)
-        left = _send(outbox, wait_s, lambda: signals.hurried)
+        outbox.send_now(wait_s, lambda: signals.hurried)
+        left = outbox.stop(0)
         if recorder.lost or not recorded:
             tell(f"{recorder.lost or 'some'} events of {outbox.execution} were not recorded")
         if left:
@@ -168,20 +167,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"  # a real-time one
-
-
-def _send(outbox: Outbox, wait_s: float, hurried: Callable[[], bool]) -> int:
-    """Wait for the broker while that has a prospect; return how many events are left."""
-    until = time.monotonic() + wait_s
-    while True:
-        try:
-            outbox.flush(_STEP_S)
-            break
-        except TimeoutError:
-            if hurried() or not outbox.reached or time.monotonic() >= until:
-                break
-            time.sleep(_STEP_S / 10)
-    return outbox.stop(0)
 
 
 def _have_three_files() -> None:

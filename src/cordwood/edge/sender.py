@@ -69,6 +69,7 @@ class Sender:
         self._scan_at_ms = 0
         self._under_way: deque[tuple[Delivery, Batch]] = deque()
         self._bytes = 0
+        self.breaks = 0  # how often the broker could not be reached, ever
         self._failures = 0
         self._not_before_ms = 0
         self._ending = False
@@ -102,6 +103,14 @@ class Sender:
         """Wake the thread: there is something to send."""
         self.dozing = False
         self.bell.set()
+
+    def try_now(self) -> int:
+        """Wait no longer for a broker that could not be reached: try it now, once. Return `breaks` before that."""
+        with self.lock:
+            self._not_before_ms = 0
+            breaks = self.breaks
+        self.ring()
+        return breaks
 
     @property
     def failing(self) -> bool:
@@ -296,6 +305,7 @@ class Sender:
         """Give the connection up and wait; what was under way may or may not have arrived."""
         with self.lock:
             self._post.close()
+            self.breaks += 1
             self._failures += 1
             self._not_before_ms = self._clock.monotonic_ms() + wait_ms(self._failures, self._random)
             self.error = reason
