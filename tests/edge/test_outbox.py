@@ -15,7 +15,7 @@ import pytest
 
 import cordwood
 from cordwood.client.client import Client
-from cordwood.edge import archive, leftovers, patience, sender
+from cordwood.edge import archive, delivery, leftovers, patience, sender
 from cordwood.edge.event import Event
 from cordwood.edge.facts import Fact
 from cordwood.edge.log import Log
@@ -265,6 +265,7 @@ def test_left_overs_that_are_refused_do_not_keep_others_from_being_sent(
     client: Client, endpoint: str, topic: str, root: Path, monkeypatch: pytest.MonkeyPatch, living: bool
 ) -> None:
     monkeypatch.setattr(leftovers, "MOST_TAKEN", 2)
+    monkeypatch.setattr(delivery, "wait_ms", lambda failures, random: 3_600_000)  # none of them is tried again soon
     for number in range(5):
         left(root, f"a-{number}", f"{topic}-is-not-there", endpoint, b"refused")
     for _ in range(3):  # runs of one execution wait for the first of them

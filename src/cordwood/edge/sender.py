@@ -339,12 +339,15 @@ class Sender:
         assert self._finder is not None, "asked before"
         self._scan_at_ms = now + SCAN_MS
         delivery = self._finder.take()  # without the lock: a large one takes a while to be read
-        if delivery is not None:
-            with self.lock:
+        with self.lock:
+            if delivery is not None:
                 self._scan_at_ms = 0  # the next one in the next turn: others have something to send, too
                 self._deliveries.append(delivery)
                 self._look_at_ms[delivery] = 0
                 self._left.add(delivery)
+                return
+            for other in list(self._deliveries):  # some may have been refused before it was known that others wait
+                self._give_place(other, now)
 
     def _chores(self, now: int) -> None:
         """Do what can wait: progress, proof, room, archives."""
