@@ -2,10 +2,12 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,7 @@ def test_nothing_is_said_to_be_there_where_nothing_is(root: Path) -> None:
     assert said(root, "list", "--archives") == {"outboxes": [], "archives": []}
     assert outbox(root, "send", "--endpoint", NOBODY).returncode == 0
     assert said(root, "archive") == {"outboxes": []}
-    assert said(root, "clean") == {"removed": [], "old": 0}
+    assert said(root, "clean") == {"removed": [], "old": 0, "archives": []}
     assert not root.exists()
 
 
@@ -124,6 +126,26 @@ def test_a_damaged_one_is_exit_65_and_left_alone_by_all(client: Client, running:
     assert [message.value for message in client.read(topic, partition=0)] == [b"a"]
 
 
+def test_what_a_repair_put_aside_outlives_its_outbox(client: Client, running: str, topic: str, root: Path) -> None:
+    dead = Outbox(root, "broken", topic, NOBODY)
+    for value in (b"first", b"value", b"last"):
+        dead.append(value)
+    dead.stop(0)
+    (path,) = of_execution(root, "broken")
+    damage(path)
+    command = [sys.executable, "-m", "cordwood", "wal", "repair", str(path), "--quarantine"]
+    subprocess.run(command, capture_output=True, check=True, timeout=60)
+    ((name, kept),) = [(file.name, file.read_bytes()) for file in path.glob("*.aside")]
+    assert outbox(root, "send", "--endpoint", running).returncode == 0
+    assert [message.value for message in client.read(topic, partition=0)] == [b"first", b"last"]
+    assert not path.exists()
+    (aside,) = (root / "archive").glob("*.aside")
+    assert (aside.name.startswith("broken."), aside.name.endswith(name)) == (True, True)
+    assert aside.read_bytes() == kept
+    assert said(root, "clean", "--older-than", "0s")["old"] == 1
+    assert aside.exists()
+
+
 def test_what_is_pending_is_sent_once_and_archived(client: Client, running: str, topic: str, root: Path) -> None:
     for number in range(3):
         leave(root, f"job/{number}", topic, *(b"%d-%d" % (number, event) for event in range(50)))
@@ -156,6 +178,31 @@ def test_an_archives_execution_is_not_guessed_from_its_name(
     assert sorted(one["execution"] for one in found) == ["a", "a", "a.2"]
     assert len(said(root, "inspect", "a")["archives"]) == 2
     assert len(said(root, "inspect", "a.2")["archives"]) == 1
+
+
+def test_an_archive_of_a_long_name_leaves_the_other_columns_their_room(
+    client: Client, running: str, topic: str, root: Path
+) -> None:
+    for execution in ("short", "x" * 200):
+        with Outbox(root, execution, topic, running) as sending:
+            sending.append(b"x")
+    shown = outbox(root, "list", "--archives").stdout
+    (line,) = [line for line in shown.splitlines() if line.startswith("short ")]
+    assert str(root / "archive" / "short.wal.zst") in line
+    assert line.rstrip().endswith(" s"), "the age"
+    assert str(root / "archive" / f"{'x' * 200}.wal.zst") in shown
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "cordwood", "outbox", "list", "--archives", "--dir", str(root)]
+    narrow = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
+    subprocess.run(command, stdout=theirs, check=True, timeout=60, env=narrow)
+    os.close(theirs)
+    shown = ""
+    with suppress(OSError):  # the terminal's end
+        while chunk := os.read(ours, 1 << 16):
+            shown += chunk.decode()
+    os.close(ours)
+    assert all(name in shown for name in ("archive of", "file", "size", "age"))
+    assert shown.count("x") >= 400, "the execution, and the name of its file"
 
 
 def test_a_living_one_is_left_to_its_own_process(client: Client, running: str, topic: str, root: Path) -> None:
@@ -209,7 +256,7 @@ def test_only_old_archives_are_cleaned(client: Client, running: str, topic: str,
     leave(root, "pending", topic, b"a")
     old, new = root / "archive" / "old.wal.zst", root / "archive" / "new.wal.zst"
     os.utime(old, (time.time() - 31 * 86_400,) * 2)
-    assert said(root, "clean", "--dry-run") == {"removed": [], "old": 1}
+    assert said(root, "clean", "--dry-run") == {"removed": [], "old": 1, "archives": [str(old)]}
     assert old.exists()
     assert said(root, "clean", "--older-than", "32d")["old"] == 0
     done = outbox(root, "clean")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cordwood.client.client import Client
-from cordwood.edge.look import look, of_execution, outboxes
+from cordwood.edge.look import events, look, of_execution, outboxes
 from tests.edge.left import left
 from tests.edge.scripted import Scripted
 
@@ -149,6 +149,17 @@ def test_the_exit_code_is_the_commands(
     assert last.json()["signal"] == {137: "SIGKILL", 143: "SIGTERM"}.get(code)
 
 
+def test_a_script_that_does_not_say_whose_it_is_is_the_shells(root: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text('echo "$0 $1"; exit 9\n')
+    script.chmod(0o700)
+    done = run(root, script, "a b")
+    assert (done.returncode, done.stdout) == (9, f"{script} a b\n".encode())
+    path = {**ENVIRONMENT, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    found = subprocess.run(words(root, "script", "x"), capture_output=True, check=False, timeout=60, env=path)
+    assert (found.returncode, found.stdout) == (9, f"{script} x\n".encode())
+
+
 COUNTER = """
 import signal, sys, time
 counts = dict.fromkeys((signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1), 0)
@@ -273,7 +284,9 @@ def test_children_that_keep_the_pipe_open_are_not_waited_for(root: Path) -> None
     assert time.monotonic() - began < 25
 
 
-def test_all_that_the_command_wrote_is_passed_on_to_a_slow_reader(root: Path, tmp_path: Path) -> None:
+def test_all_that_the_command_wrote_is_passed_on_to_a_slow_reader_who_does_not_make_it_last(
+    root: Path, tmp_path: Path
+) -> None:
     over = tmp_path / "over"
     process = subprocess.Popen(
         words(root, "sh", "-c", f"sleep 30 & head -c 130000 /dev/zero; touch {over}"),
@@ -285,9 +298,15 @@ def test_all_that_the_command_wrote_is_passed_on_to_a_slow_reader(root: Path, tm
     until = time.monotonic() + 20  # two full pipes, unless those of this machine are smaller
     while not over.exists() and time.monotonic() < until:
         time.sleep(0.01)
+    ended = over.exists()
     time.sleep(2)
+    reads_ms = time.time() * 1000
     assert len(process.stdout.read()) == 130_000
     assert process.wait(30) == 0
+    if ended:
+        (outbox,) = outboxes(root)
+        first, *_, last = events(outbox)
+        assert first.timestamp_ms + json.loads(last.value or b"")["duration_ms"] < reads_ms
 
 
 def test_without_a_broker_nothing_changes_for_the_command_and_all_is_sent_later(
@@ -423,17 +442,17 @@ def test_an_execution_that_runs_already_is_refused(root: Path) -> None:
 
 
 def test_an_outbox_that_breaks_later_does_not_disturb_the_command(root: Path, tmp_path: Path) -> None:
-    """Only the first append succeeds."""
+    """There is room for 50 events."""
     limited = tmp_path / "limited.py"
     limited.write_text(
         "import sys\n"
         "from cordwood.edge.log import Log\n"
         "from cordwood.errors import Full\n"
-        "append, calls = Log.append, []\n"
+        "append, kept = Log.append, []\n"
         "def failing(self, drafts):\n"
-        "    calls.append(1)\n"
-        "    if len(calls) > 1:\n"
+        "    if len(kept) + len(drafts) > 50:\n"
         "        raise Full('no room on this disk')\n"
+        "    kept.extend(drafts)\n"
         "    return append(self, drafts)\n"
         "Log.append = failing\n"
         "from cordwood.cli.main import main\n"

@@ -322,6 +322,16 @@ def test_the_marks_are_kept_whatever_the_broker_keeps(capsys: pytest.CaptureFixt
     assert (settings["retention_ms"], settings["retention_bytes"], settings["discard"]) == (0, 0, "none")
 
 
+def test_what_others_produce_to_the_topic_of_marks_is_passed_over(
+    importing: Importing, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    importing(SAMPLES / "blipmq.wal")
+    client.produce(carry.MARKS, b"junk")
+    client.produce(carry.MARKS, None)
+    assert importing(SAMPLES / "blipmq.wal")["already"] == 3
+    assert "2 message(s) of cordwood.imports are no marks" in caplog.text
+
+
 # Damage
 
 

@@ -43,6 +43,19 @@ def test_a_mark_of_another_version_is_named() -> None:
         mark_from(GOLDEN.read_bytes().replace(b'"version":1', b'"version":2'))
 
 
+def test_a_mark_of_another_version_is_named_whatever_else_it_has() -> None:
+    with pytest.raises(OtherVersion, match="format 7"):
+        mark_from(b'{"version":7,"source":["other","fields"]}')
+
+
+NO_MARKS = [b"", b"junk", b"\xff", b"{}", b"[1]", b'{"version":1}', b'{"version":"1"}', b"[" * 9999]
+
+
+@pytest.mark.parametrize("data", NO_MARKS, ids=range(len(NO_MARKS)))
+def test_what_is_no_mark_is_none(data: bytes) -> None:
+    assert mark_from(data) is None
+
+
 sent = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.binary(max_size=30)), max_size=40)
 
 

@@ -63,6 +63,31 @@ def test_a_first_frame_larger_than_what_is_looked_through_is_recognised() -> Non
     assert seen(writers.danube([bytes(3 << 20)])) is DANUBE
 
 
+def test_a_message_with_lines_of_another_system_is_still_danubes() -> None:
+    line = writers.driftq([writers.driftq_message("t", 0, b"x")])
+    assert seen(writers.danube([b"\n" + line + b"\n", b"two"])) is DANUBE
+
+
+def test_the_bytes_count_and_not_the_name(tmp_path: Path) -> None:
+    for door, data in (
+        (DRIFTQ, writers.driftq([writers.driftq_message("t", 0, b"x")])),
+        (BLIPMQ, writers.blipmq([("t", b"x")])),
+        (AIRUNNER, writers.airunner([b"x"])),
+    ):
+        (tmp_path / "wal.log").write_bytes(data)
+        (tmp_path / "wal.1.log").write_bytes(data)
+        assert [(source.door, source.name) for source in find(tmp_path).sources] == [
+            (door, f"{tmp_path}/wal.1.log"),
+            (door, f"{tmp_path}/wal.log"),
+        ]
+    # Where the bytes say nothing, the name does. These are numbers of frames, too.
+    for data in (b"", b"{", b"BLIP", bytes(4096), b'{"\n'.ljust(30, b"\0"), b"{\n".ljust(30, b"\0")):
+        (tmp_path / "wal.log").write_bytes(data)
+        (tmp_path / "wal.1.log").write_bytes(writers.danube([b"x"]))
+        (source,) = find(tmp_path).sources
+        assert (source.door, len(source.files)) == (DANUBE, 2)
+
+
 def test_a_directory_has_a_source_for_each_danube_topic_and_each_other_file(tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "danube-2025", tmp_path / "default" / "orders")
     shutil.copytree(SAMPLES / "danube-2026", tmp_path / "default" / "bills")

@@ -230,3 +230,19 @@ def test_what_an_operator_gave_up_at_the_end_is_not_waited_for(monkeypatch: pyte
     monkeypatch.setattr(world.log.journal, "entries", lambda start: iter(()))
     world.run(most_turns=50)
     assert (world.delivery.pending, world.broker.requests) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("means", "doubtful"), [(Means.LATER, 0), (Means.GONE, 0), (Means.UNSURE, 3)], ids=lambda one: str(one)
+)
+def test_what_was_refused_is_in_no_doubt_for_who_opens_it_next(means: Means, doubtful: int) -> None:
+    world = World(17)
+    world.broker.refuse.append(Answer(means, "refused"))
+    world.append(*numbered(3))
+    while not world.broker.requests:
+        world.clock.pass_ms(world.sender.turn())
+    assert world.delivery.error == "refused"
+    world.delivery.set_aside()
+    assert world.log.state.doubtful == doubtful
+    world.run()
+    assert world.values() == numbered(3)

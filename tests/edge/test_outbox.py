@@ -15,7 +15,7 @@ import pytest
 
 import cordwood
 from cordwood.client.client import Client
-from cordwood.edge import archive, leftovers, patience, sender
+from cordwood.edge import archive, delivery, leftovers, patience, sender
 from cordwood.edge.event import Event
 from cordwood.edge.facts import Fact
 from cordwood.edge.log import Log
@@ -60,9 +60,14 @@ def test_an_event_arrives_with_all_it_has(client: Client, endpoint: str, topic: 
     assert fourth.value is None
 
 
-def test_files_are_for_their_owner_alone(root: Path) -> None:
-    outbox = Outbox(root, execution="a", topic="t", endpoint=NOBODY)
-    outbox.append(b"x")
+@pytest.mark.parametrize("mask", [0o022, 0, 0o777])
+def test_files_are_for_their_owner_alone(root: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        outbox = Outbox(root, execution="a", topic="t", endpoint=NOBODY)
+        outbox.append(b"x")
+    finally:
+        os.umask(before)
     for path in (root, root / "a"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in (root / "a").iterdir()} == {0o600}
@@ -253,6 +258,32 @@ def test_left_overs_of_dead_executions_are_sent_and_archived(
     )
     names = {path.name for path in (root / "archive").iterdir()}
     assert names == {"alive.wal.zst", *(f"dead-{number:02}.wal.zst" for number in range(12))}
+
+
+@pytest.mark.parametrize("living", [False, True])
+def test_left_overs_that_are_refused_do_not_keep_others_from_being_sent(
+    client: Client, endpoint: str, topic: str, root: Path, monkeypatch: pytest.MonkeyPatch, living: bool
+) -> None:
+    monkeypatch.setattr(leftovers, "MOST_TAKEN", 2)
+    monkeypatch.setattr(delivery, "wait_ms", lambda failures, random: 3_600_000)  # none of them is tried again soon
+    for number in range(5):
+        left(root, f"a-{number}", f"{topic}-is-not-there", endpoint, b"refused")
+    for _ in range(3):  # runs of one execution wait for the first of them
+        left(root, "a-again", f"{topic}-is-not-there", endpoint, b"refused")
+    for number in range(3):
+        left(root, f"b-{number}", topic, endpoint, b"%d" % number)
+        left(root, f"b-{number}", topic, endpoint, b"%d" % (10 + number))
+    if living:
+        with Outbox(root, execution="alive", topic=topic, endpoint=endpoint):
+            _until(lambda: len(stored(client, topic)) == 6)
+    else:
+        assert send_left_overs(root, endpoint) == 8
+    values = [value or b"" for value in stored(client, topic)]
+    assert sorted(values) == [b"0", b"1", b"10", b"11", b"12", b"2"]
+    assert all(values.index(b"%d" % number) < values.index(b"1%d" % number) for number in range(3))
+    client.create_topic(f"{topic}-is-not-there")
+    assert send_left_overs(root, endpoint) == 0
+    assert stored(client, f"{topic}-is-not-there") == [b"refused"] * 8
 
 
 def test_what_is_meant_for_another_broker_is_not_sent_to_this_one(

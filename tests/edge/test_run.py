@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -197,6 +198,33 @@ def test_what_the_outbox_does_not_take_is_told_once_and_counted_and_the_next_is_
     assert len(kept) == 21
     assert len(said) == 1
     assert "no room" in said[0]
+
+
+def test_batches_that_are_full_when_the_disk_is_done_go_in_one_append_of_256_kib_at_most() -> None:
+    gate = threading.Event()
+    appends: list[list[Draft]] = []
+
+    def append(drafts: Sequence[Draft]) -> int:
+        appends.append(list(drafts))
+        gate.wait(30)
+        return 0
+
+    recorder = Recorder(append, SimClock(), print)
+    recorder.put(("stdout", b"x\n" * 50), 0)
+    while not appends:
+        threading.Event().wait(0.001)
+    for _ in range(200):  # while it is being appended
+        recorder.put(("stdout", b"x\n" * 75), 0)
+    gate.set()
+    recorder.put(Ended(["x"], 0, None, 1), 0)
+    assert recorder.finish(lambda: False)
+    assert [len(drafts) for drafts in appends[:1]] == [50]
+    assert [len(drafts) % 50 for drafts in appends[:-1]] == [0] * (len(appends) - 1), "whole batches"
+    sizes = [sum(draft.size for draft in drafts) for drafts in appends]
+    assert max(sizes) <= 256 << 10
+    assert len(appends) < 10, "and not 301"
+    seqs = [dict(draft.headers or ())["seq"] for drafts in appends for draft in drafts]
+    assert seqs == [b"%d" % number for number in range(50 + 200 * 75 + 1)]
 
 
 def test_a_disk_that_hangs_holds_the_command_up_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -308,7 +308,8 @@ def clean(older_than: int, dry_run: bool, root: str, as_json: bool) -> None:
     place = Path(root).expanduser()
     paths = remove_old(place, older_than, dry_run=dry_run)
     if as_json:
-        click.echo(json.dumps({"removed": [] if dry_run else [str(path) for path in paths], "old": len(paths)}))
+        old = [str(path) for path in paths]
+        click.echo(json.dumps({"removed": [] if dry_run else old, "old": len(old), "archives": old}))
         return
     for path in paths:
         click.echo(str(path))

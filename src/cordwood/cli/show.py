@@ -4,20 +4,25 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+_ENDLESS = 1 << 20  # more columns than any table has
+
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table on standard output."""
     from rich.console import Console
     from rich.table import Table
 
+    wide = None if sys.stdout.isatty() else _ENDLESS  # a pipe has no width; do not fold what a program reads
+    # What is in a cell may be anybody's text: brackets and colons in it mean nothing.
+    console = Console(width=wide, markup=False, emoji=False, highlight=False)
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        drawn.add_column(column, overflow="fold", no_wrap=column == "file")
+    for place, column in enumerate(columns):
+        longest = max((len(str(row[place])) for row in rows), default=0)
+        # A file's name stays in one piece, unless that leaves the other columns no room.
+        drawn.add_column(column, overflow="fold", no_wrap=column == "file" and 2 * longest <= console.width)
     for row in rows:
         drawn.add_row(*(str(cell) for cell in row))
-    wide = None if sys.stdout.isatty() else 200  # a pipe has no width; do not fold what a program reads
-    # What is in a cell may be anybody's text: brackets and colons in it mean nothing.
-    Console(width=wide, markup=False, emoji=False, highlight=False).print(drawn)
+    console.print(drawn)
 
 
 def bytes_text(count: int) -> str:

@@ -9,6 +9,7 @@ without the other, so nothing depends on how long the broker remembers who sent 
 """
 
 import hashlib
+import logging
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ from cordwood.doors.record import Record
 from cordwood.doors.source import Source
 from cordwood.errors import Conflict, NotFound, Refused, Unavailable
 from cordwood.record import HEADERS
+
+log = logging.getLogger("cordwood.doors")
 
 MARKS = "cordwood.imports"  # the topic of marks
 _KEPT = {"retention_ms": 0, "retention_bytes": 0, "discard": "none"}
@@ -205,9 +208,15 @@ def _all_marks(client: Client) -> Iterator[Mark]:
         client.topic(MARKS)
     except NotFound:
         return
+    others = 0
     for message in client.read(MARKS, 0):
-        if message.value is not None:
-            yield mark_from(bytes(message.value))
+        mark = mark_from(bytes(message.value)) if message.value is not None else None
+        if mark is not None:
+            yield mark
+        else:
+            others += 1
+    if others:
+        log.warning("%d message(s) of %s are no marks of an import, and are passed over", others, MARKS)
 
 
 def _topic(client: Client, name: str, partitions: int, **settings: Any) -> tuple[str, int]:

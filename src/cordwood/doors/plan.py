@@ -55,12 +55,24 @@ class Mark(Struct, frozen=True, kw_only=True):
     version: int = VERSION
 
 
-def mark_from(data: bytes) -> Mark:
-    """Return a mark from its bytes; raise OtherVersion for one that this Cordwood does not read."""
-    mark = msgspec.json.decode(data, type=Mark)
-    if mark.version != VERSION:
-        raise OtherVersion(f"a mark was written in format {mark.version}; this Cordwood reads format {VERSION}")
-    return mark
+class _Versioned(Struct):
+    """What a mark of any version has."""
+
+    version: int
+
+
+def mark_from(data: bytes) -> Mark | None:
+    """Return a mark from its bytes, None for what is none: anybody may produce to the topic of marks.
+
+    Raises OtherVersion for a mark that this Cordwood does not read.
+    """
+    try:
+        version = msgspec.json.decode(data, type=_Versioned).version
+        if version == VERSION:
+            return msgspec.json.decode(data, type=Mark)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    raise OtherVersion(f"a mark was written in format {version}; this Cordwood reads format {VERSION}")
 
 
 class Progress:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cordwood.doors import airunner, blipmq, danube, driftq
-from cordwood.doors.preamble import resembles
+from cordwood.doors.frames import SANE_NUMBER
+from cordwood.doors.preamble import MAGIC_BYTES, resembles
 from cordwood.doors.record import Item, Record
 
 HEAD_BYTES = 1 << 20  # how much of a file is looked through
@@ -37,11 +38,26 @@ def recognise(data: memoryview) -> Door | None:
         return BLIPMQ
     if resembles(head, airunner.HEADER):
         return AIRUNNER
+    if danube.Frames().whole(data, 0):  # before the lines: its messages may have such lines in them
+        return DANUBE
     if _is_driftq(head):
         return DRIFTQ
-    if danube.Frames().whole(data, 0) or any(_records(danube.records(memoryview(head), ""))):
+    if any(_records(danube.records(memoryview(head), ""))):
         return DANUBE
     return None
+
+
+def begins_otherwise(data: memoryview) -> bool:
+    """Whether a file begins as another system's log does, and so is none of Danube's, whatever its name.
+
+    No frame of Danube's begins like that: its number would be one that no log has come to.
+    """
+    head = bytes(data[:HEAD_BYTES])
+    if len(head) < MAGIC_BYTES or int.from_bytes(head[:8], "little") < SANE_NUMBER:
+        return False
+    if resembles(head, blipmq.HEADER) or resembles(head, airunner.HEADER):
+        return True
+    return _is_driftq(head.partition(b"\n")[0])
 
 
 def rotation(name: str) -> int | None:

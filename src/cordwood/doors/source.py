@@ -14,7 +14,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from cordwood.doors.numbering import checked
-from cordwood.doors.recognise import DANUBE, Door, is_object, recognise, rotation
+from cordwood.doors.recognise import DANUBE, Door, begins_otherwise, is_object, recognise, rotation
 from cordwood.doors.record import Item, Kind, Place
 from cordwood.errors import Refused, Unavailable
 
@@ -113,10 +113,10 @@ def _raised(error: OSError) -> None:
 def _order(file: File) -> tuple[int, int] | None:
     """Return where a file comes in a Danube topic's directory: objects, oldest first, then what is not yet in one."""
     name = Path(file.name).name
-    if is_object(name):
-        return 0, int.from_bytes(file.open()[:8], "little")
     turn = rotation(name)
-    return None if turn is None else (1, turn)
+    if (turn is None and not is_object(name)) or begins_otherwise(file.open()):
+        return None
+    return (0, int.from_bytes(file.open()[:8], "little")) if turn is None else (1, turn)
 
 
 def _inside(base: str, below: Path) -> str:

@@ -117,9 +117,14 @@ class Delivery:
             self.hurry += more
 
     @property
+    def awaits_nothing(self) -> bool:
+        """Whether nothing is out: no answer is to come."""
+        return not self._out and not self._stale
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is out, and nothing that was answered waits to be written down."""
-        return not self._out and not self._stale and not self._stored
+        return self.awaits_nothing and not self._stored
 
     @property
     def done(self) -> bool:
@@ -243,6 +248,17 @@ class Delivery:
         if facts:
             self.log.record(facts)
             self._tell()
+
+    def set_aside(self) -> None:
+        """Write down all that is known, before the log is let go of by somebody who may not open it again.
+
+        Where nothing is in doubt, no ends of batches stay on disk: whoever opens it would take them for a doubt.
+        """
+        assert self.awaits_nothing, "what is out may be stored"
+        self.settle()
+        state = self.log.state
+        if state.cuts and self._doubt <= state.sent:
+            self.log.record([Sending([], state.partitions)])
 
     def tidy(self, now_ms: int) -> None:
         """Do what can wait until nothing is to be sent: room for the next events, proof of the last, archives."""

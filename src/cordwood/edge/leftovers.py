@@ -11,7 +11,8 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -21,15 +22,17 @@ from cordwood.edge.delivery import Delivery, Terms
 from cordwood.edge.facts import Begun
 from cordwood.edge.log import Log
 from cordwood.edge.look import fold
-from cordwood.edge.names import GONE, NEW, is_log, run_of, taken_name
+from cordwood.edge.names import ARCHIVE, GONE, NEW, is_log, run_of, taken_name
 from cordwood.errors import CordwoodError, Full, Locked, Unavailable
+from cordwood.journal.repair import ASIDE
 from cordwood.machine.clock import Clock
-from cordwood.machine.disk import RealDirectory, sync_path
+from cordwood.machine.disk import RealDirectory, make_directory, sync_path
 
 log = logging.getLogger("cordwood.edge")
 
 MOST_TAKEN = 64  # at once; the next ones when some of these are done
 BUSY_BYTES = 256 << 20  # while there is more to send, files and archives wait until so much was
+ROUND_MS = 300_000  # for so long, what was tried comes behind what was not
 UNFINISHED_S = 3600.0  # a directory that has been in the making for so long is nobody's
 
 
@@ -68,6 +71,9 @@ class LeftOvers:
         self._settled = 0  # events of left-overs that are not taken any more
         self._opening: RealDirectory | None = None  # locked, and not yet taken
         self._alone: set[Path] = set()  # not ours to send, or nothing to be done about them
+        self._tried: set[Path] = set()  # others come before these
+        self._round_at_ms = 0  # when they all may come first again
+        self.crowded = False  # the last `take` left some alone that were not tried, because enough are taken
 
     def watch(self, root: Path) -> None:
         """Look here, too."""
@@ -91,20 +97,50 @@ class LeftOvers:
             self._opening.close()
 
     def take(self) -> Delivery | None:
-        """Return the delivery of a left-over that nobody else has; None when there is none, or enough are taken."""
+        """Return the delivery of a left-over that nobody else has; None when there is none, or enough are taken.
+
+        Those that were not tried yet come first: what is refused shall not keep others from being sent.
+        """
+        now = self._clock.monotonic_ms()
+        if now >= self._round_at_ms:
+            self._tried.clear()
+            self._round_at_ms = now + ROUND_MS
+        self.crowded = False
+        tried = set(self._tried)
         runs = list(self._runs.values())
-        mine = {taken.path for taken in self._taken.values()} | set(runs)
         stems = {path.name for path in runs}  # an earlier run of these is never too many: they wait for it
-        for root in list(self._roots):
-            for path in _paths(root):
-                wanted = len(self._taken) < MOST_TAKEN or path.name.partition("@")[0] in stems
-                if not is_log(path.name):
-                    _sweep(path)
-                elif wanted and path not in self._alone and path not in mine:
+        for again in (False, True):
+            for root, path in self._candidates(runs):
+                if (path in tried) != again:
+                    continue
+                if len(self._taken) < MOST_TAKEN or _stem(path) in stems:
+                    self._tried.add(path)
                     delivery = self._take(root, path)
                     if delivery is not None:
                         return delivery
+                elif not again:
+                    self.crowded = True
         return None
+
+    def _candidates(self, runs: list[Path]) -> Iterator[tuple[Path, Path]]:
+        """Yield what may be taken, each with its root: of each execution the first; the others wait for it.
+
+        Those that a living run waits for are all yielded: it shall not wait for the next look as well.
+        """
+        mine = {taken.path for taken in self._taken.values()} | set(runs)
+        for root in list(self._roots):
+            first: dict[str, Path] = {}
+            for path in _paths(root):
+                if not is_log(path.name):
+                    _sweep(path)
+                    continue
+                before = first.get(_stem(path))
+                waits = before is not None and before not in self._alone and before.exists()
+                if path in self._alone or (waits and root / _stem(path) not in runs):
+                    continue
+                first[_stem(path)] = path
+                if path not in mine:
+                    yield root, path
 
     def _take(self, root: Path, path: Path) -> Delivery | None:
         try:
@@ -178,7 +214,7 @@ class LeftOvers:
 
     def release(self, delivery: Delivery) -> None:
         """Let go of a left-over that is not finished."""
-        self._let_go(delivery)
+        self._tried.add(self._let_go(delivery).path)
         delivery.log.close()
 
     def _let_go(self, delivery: Delivery) -> _Taken:
@@ -273,6 +309,7 @@ def put_away(kept: Log, path: Path, *, archives: bool, parked_too: bool = False)
                 archive.put(kept, shelf, kept.journal.end)
             finally:
                 shelf.close()
+        _keep_asides(path, kept.begun)
         gone = path.with_name(f"{path.name.partition('@')[0]}@{GONE}{secrets.token_hex(8)}")
         path.rename(gone)
         sync_path(path.parent)
@@ -283,6 +320,19 @@ def put_away(kept: Log, path: Path, *, archives: bool, parked_too: bool = False)
     kept.abandon()
     remove(gone)
     return True
+
+
+def _keep_asides(path: Path, begun: Begun) -> None:
+    """Let what an operator's repair put aside of a damaged log be with the archives: it is the only copy."""
+    names = [name for name in os.listdir(path) if name.endswith(ASIDE)]
+    if not names:
+        return
+    make_directory(path.parent / ARCHIVE)
+    for name in names:
+        kept = path.parent / ARCHIVE / f"{path.name.partition('@')[0]}.{begun.producer[:8]}.{name}"
+        with suppress(FileExistsError):  # somebody was killed behind this
+            os.link(path / name, kept)
+    sync_path(path.parent / ARCHIVE)
 
 
 def remove(gone: Path) -> None:
@@ -297,6 +347,11 @@ def _paths(root: Path) -> list[Path]:
     except OSError:
         return []
     return sorted(found, key=lambda path: (run_of(path.name) is None, run_of(path.name) or 0, path.name))
+
+
+def _stem(path: Path) -> str:
+    """Return what the directories of one execution have in common."""
+    return path.name.partition("@")[0]
 
 
 def _sweep(path: Path) -> None:

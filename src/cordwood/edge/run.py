@@ -11,6 +11,7 @@ and stderr are pipes, never a terminal. Whatever happens to outbox and broker, i
 
 import errno
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from cordwood.machine.clock import Clock, SystemClock
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell says it
 SIGNALLED = 128
+SHELL = "/bin/sh"
 
 
 def run(
@@ -81,6 +83,7 @@ class _Run:
         self._clock = clock
         self._tell = tell
         self._began_ms = clock.monotonic_ms()
+        self._over_ms: int | None = None  # when it had ended; what it wrote may take longer to be passed on
 
     def code(self) -> int:
         """Run it, and return its exit code."""
@@ -102,10 +105,14 @@ class _Run:
         child = os.pidfd_open(pid)
         pump = Pump(streams, self._clock, self._heard, self._tell)
         try:
-            self._signals.attend(child, lambda: pump.run(child, self._signals.hurry, self._signals.ended))
+            self._signals.attend(child, lambda: pump.run(child, self._signals.hurry, self._over))
         finally:
             os.close(child)
         return self._ended(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+    def _over(self) -> None:
+        self._over_ms = self._clock.monotonic_ms()
+        self._signals.ended()
 
     def _heard(self, stream: str, chunk: bytes, now_ms: int) -> None:
         self._recorder.put((stream, chunk), now_ms)
@@ -114,14 +121,24 @@ class _Run:
         # Python ignores these two for itself; the command shall not.
         ours = [signal.SIGPIPE, signal.SIGXFSZ]
         actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(theirs, 1)]
-        return os.posix_spawnp(
-            self._command[0],
-            list(self._command),
-            os.environ,
-            file_actions=actions,
-            setsigmask=list(self._signals.before),
-            setsigdef=ours,
-        )
+
+        def spawned(words: Sequence[str]) -> int:
+            return os.posix_spawnp(
+                words[0],
+                list(words),
+                os.environ,
+                file_actions=actions,
+                setsigmask=list(self._signals.before),
+                setsigdef=ours,
+            )
+
+        try:
+            return spawned(self._command)
+        except OSError as error:
+            script = shutil.which(self._command[0])
+            if error.errno != errno.ENOEXEC or script is None:
+                raise
+            return spawned([SHELL, script, *self._command[1:]])  # a script that does not say whose, as execvp(3) does
 
     def _put_started(self, pid: int | None) -> None:
         now = self._clock.now_ms()
@@ -137,7 +154,8 @@ class _Run:
         return code
 
     def _ended(self, code: int) -> int:
-        duration_ms = self._clock.monotonic_ms() - self._began_ms
+        over_ms = self._clock.monotonic_ms() if self._over_ms is None else self._over_ms
+        duration_ms = over_ms - self._began_ms
         name = _signal_name(-code) if code < 0 else None
         shown = code if code >= 0 else SIGNALLED - code
         self._recorder.put(Ended(self._command, shown, name, duration_ms), self._clock.now_ms())

@@ -4,6 +4,9 @@
     wrote   ─┼─▶ queue, 64 MiB at most ──▶ transcript ──▶ batches ──▶ append, durable
     ended   ─┘
 
+Batches that are full when the disk is done with the last append go in one: a command that is faster than the disk's
+syncs does not wait for one of them per batch. Where there is no room for all, each is tried by itself.
+
 When the outbox takes nothing, that is told once, the events are counted as lost, and the next batch is tried again. A
 disk that is slower than the command holds it up only when the queue is full, and for ten seconds at most: then no
 more is recorded.
@@ -14,9 +17,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from cordwood.edge.event import Draft
-from cordwood.edge.run_batches import Batches
+from cordwood.edge.run_batches import MOST_BYTES, Batches
 from cordwood.edge.run_transcript import Ended, Started, Transcript
-from cordwood.errors import CordwoodError
+from cordwood.errors import CordwoodError, Full
 from cordwood.machine.clock import Clock
 
 MOST_QUEUED_BYTES = 64 << 20
@@ -49,6 +52,8 @@ class Recorder:
         self._changed = threading.Condition()
         self._transcript = Transcript()
         self._batches = Batches()
+        self._full: list[list[Draft]] = []  # batches that go in the next append
+        self._full_bytes = 0
         self._thread = threading.Thread(target=self._run, name="cordwood-run", daemon=True)
         self._thread.start()
 
@@ -82,10 +87,23 @@ class Recorder:
             taken = self._take()
             if taken is not None:
                 ended = isinstance(taken[1], Ended)
+                now_ms = self._clock.monotonic_ms()
                 for event in self._events(*taken):
-                    for batch in self._batches.add(event, self._clock.monotonic_ms()):
-                        self._record(batch)
-            self._record(self._batches.take() if ended else self._batches.due(self._clock.monotonic_ms()))
+                    for batch in self._batches.add(event, now_ms):
+                        self._gather(batch)
+            last = self._batches.take() if ended else self._batches.due(self._clock.monotonic_ms())
+            if last:
+                self._gather(last)
+            if last or ended or not self._queue:
+                self._record()
+
+    def _gather(self, batch: list[Draft]) -> None:
+        """Let a batch go with those that are full already, 256 KiB of them at most."""
+        size = sum([event.size for event in batch])
+        if self._full_bytes + size > MOST_BYTES:
+            self._record()
+        self._full.append(batch)
+        self._full_bytes += size
 
     def _take(self) -> tuple[int, What] | None:
         """Return what is next, or None when a batch is due first."""
@@ -106,14 +124,24 @@ class Recorder:
             return self._transcript.ended(what, now_ms)
         return self._transcript.wrote(*what, now_ms)
 
-    def _record(self, batch: list[Draft]) -> None:
-        if not batch:
-            return
+    def _record(self) -> None:
+        batches, self._full, self._full_bytes = self._full, [], 0
         try:
-            self._append(batch)
+            if batches:
+                self._append([event for batch in batches for event in batch])
+        except Full as error:  # nothing of it was appended; where there is no room for all, there may be for some
+            if len(batches) == 1:
+                self._lose(batches[0], error)
+                return
+            for batch in batches:
+                self._full = [batch]
+                self._record()
         except Exception as error:  # a fault of ours, too: it is told, and the next batch is tried
-            self.lost += len(batch)
-            self._complain(str(error) if isinstance(error, CordwoodError | OSError) else repr(error))
+            self._lose([event for batch in batches for event in batch], error)
+
+    def _lose(self, events: list[Draft], error: Exception) -> None:
+        self.lost += len(events)
+        self._complain(str(error) if isinstance(error, CordwoodError | OSError) else repr(error))
 
     def _complain(self, reason: str) -> None:
         if not self._told:

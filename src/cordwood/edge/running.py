@@ -27,7 +27,7 @@ from cordwood.edge.post import CallPost, HttpPost, Post
 from cordwood.edge.sender import Sender
 from cordwood.errors import CordwoodError, Locked
 from cordwood.machine.clock import SystemClock
-from cordwood.machine.disk import RealDirectory, make_directory, sync_path
+from cordwood.machine.disk import RealDirectory, make_directory, new_directory, sync_path
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -52,7 +52,7 @@ def begin(
     _make_root(root)
     _step_aside(root, path)
     made = root / f"{name}@{NEW}{secrets.token_hex(8)}"
-    made.mkdir(0o700)
+    new_directory(made)
     begun = Begun(VERSION, execution, topic, secrets.token_hex(16), clock.now_ms(), endpoint)
     kept: Log | None = None
     try:

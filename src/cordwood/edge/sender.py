@@ -46,6 +46,10 @@ class Finder(Protocol):
     def release(self, delivery: Delivery) -> None:
         """Let go of a left-over that is not finished."""
 
+    @property
+    def crowded(self) -> bool:
+        """Whether the last `take` left some alone that were not tried yet, because enough are taken."""
+
 
 class Sender:
     """Sends for many outboxes. `turn` is for one thread; `add`, `remove` and `ring` for any."""
@@ -248,6 +252,7 @@ class Sender:
         except CordwoodError as error:
             with self.lock:
                 delivery.later(str(error), now)
+                self._give_place(delivery, now)
             return False
         delivery.partitions = count
         return True
@@ -276,10 +281,12 @@ class Sender:
             if delivery.over:
                 return
             try:
-                delivery.answered(batch, answer, self._clock.monotonic_ms(), numbers)
+                now = self._clock.monotonic_ms()
+                delivery.answered(batch, answer, now, numbers)
                 if delivery.done:
                     delivery.settle()
                 delivery.make_room(busy=True)
+                self._give_place(delivery, now)
             except (CordwoodError, OSError) as error:
                 self._stuck(delivery, error)
 
@@ -332,12 +339,15 @@ class Sender:
         assert self._finder is not None, "asked before"
         self._scan_at_ms = now + SCAN_MS
         delivery = self._finder.take()  # without the lock: a large one takes a while to be read
-        if delivery is not None:
-            with self.lock:
+        with self.lock:
+            if delivery is not None:
                 self._scan_at_ms = 0  # the next one in the next turn: others have something to send, too
                 self._deliveries.append(delivery)
                 self._look_at_ms[delivery] = 0
                 self._left.add(delivery)
+                return
+            for other in list(self._deliveries):  # some may have been refused before it was known that others wait
+                self._give_place(other, now)
 
     def _chores(self, now: int) -> None:
         """Do what can wait: progress, proof, room, archives."""
@@ -364,6 +374,20 @@ class Sender:
         with self.lock:
             self._look_at_ms = dict.fromkeys(self._look_at_ms, 0)
             self._scan_at_ms = 0  # there may be more than were taken at once
+
+    def _give_place(self, delivery: Delivery, now: int) -> None:
+        """Let go of a left-over that is refused for now, where others wait for its place: they may not be refused."""
+        if delivery not in self._left or self._finder is None or not self._finder.crowded:
+            return
+        if delivery.not_before_ms <= now or not delivery.awaits_nothing:
+            return
+        try:
+            delivery.set_aside()
+        except (CordwoodError, OSError) as error:
+            self._stuck(delivery, error)
+            return
+        self._drop_left(delivery)
+        self._scan_at_ms = 0
 
     def _drop_left(self, delivery: Delivery) -> None:
         assert self._finder is not None, "who took it lets it go"

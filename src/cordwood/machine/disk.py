@@ -189,9 +189,15 @@ class RealDirectory:
         if create:
             flags |= os.O_CREAT | os.O_EXCL
         descriptor = os.open(name, flags, 0o600, dir_fd=self._descriptor)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                raise OSError(errno.EINVAL, "not a regular file", name)
+            if create and stat.S_IMODE(mode) != 0o600:  # a umask that takes something from the owner, too
+                os.fchmod(descriptor, 0o600)
+        except BaseException:
             os.close(descriptor)
-            raise OSError(errno.EINVAL, "not a regular file", name)
+            raise
         return RealFile(descriptor, name)
 
     def rename(self, old: str, new: str) -> None:
@@ -229,8 +235,15 @@ def make_directory(path: Path) -> None:
         # The lowest one that is there may have been made by somebody who was killed before the sync.
         sync_path(path.parent)
     for new in reversed(missing):
-        os.mkdir(new, 0o700)
+        new_directory(new)
         sync_path(new.parent)
+
+
+def new_directory(path: Path) -> None:
+    """Make one directory (mode 0700, whatever the umask); it is not durable yet."""
+    os.mkdir(path, 0o700)
+    if stat.S_IMODE(os.stat(path).st_mode) != 0o700:  # a umask that takes something from the owner, too
+        os.chmod(path, 0o700)
 
 
 def sync_path(path: str | Path) -> None:

@@ -248,6 +248,8 @@ class Worker:
         log.abandon()
         return True
 
+    crowded = False  # all of them are taken
+
     def release(self, delivery: Delivery) -> None:
         """Let go of one that is not finished."""
         self._deliveries.pop(delivery)
