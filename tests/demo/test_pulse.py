@@ -22,3 +22,7 @@ def test_the_bracket_stands_below_the_steps_without_a_broker() -> None:
     assert bracket([2, 5], 8, 20) == "  ╰──╯"
     assert bracket([2, 5], 8, 4) == "─╯"
     assert bracket([2], 6, 20) == "  ╰───", "it is still away"
+
+
+def test_a_burst_does_not_flatten_what_is_usual() -> None:
+    assert drawn([4, 4, 4, 0, 100, 4, 4], 7) == "▄▄▄ █▄▄"

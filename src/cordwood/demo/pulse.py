@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 
 STEP_S = 0.25
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -54,10 +55,14 @@ class Pulse:
 
 
 def drawn(rates: Sequence[float], width: int, blocks: str = BLOCKS) -> str:
-    """Return the newest `width` rates as one line of blocks, the highest of them at full height."""
+    """Return the newest `width` rates as one line of blocks, the highest of them at full height.
+
+    More than twice the usual is drawn as twice the usual: a burst after the crash would flatten everything else.
+    """
     shown = rates[-width:]
-    most = max(shown, default=0) or 1
-    return "".join(blocks[_height(rate / most, len(blocks) - 1)] for rate in shown)
+    at_work = [rate for rate in shown if rate]
+    most = min(max(at_work), 2 * median(at_work)) if at_work else 1
+    return "".join(blocks[_height(min(rate / most, 1), len(blocks) - 1)] for rate in shown)
 
 
 def _height(share: float, most: int) -> int:
