@@ -191,9 +191,12 @@ class Worker:
         self._timer = loop.after_us(min(wait_ms, MOST_WAIT_MS) * 1000 + 1, self._ring)
 
     def _number_anew(self) -> None:
-        """Do what a person does where the broker forgot numbers with its disk (`cordwood outbox`)."""
+        """Do what a person does where the broker forgot numbers with its disk (`cordwood outbox`).
+
+        A batch in doubt is refused by its number, or before that for an event that is too large.
+        """
         for delivery in list(self._deliveries):
-            if delivery.error is not None and delivery.error.startswith("409") and not delivery.over:
+            if delivery.error is not None and delivery.error.startswith(("409", "413")) and not delivery.over:
                 log = delivery.log
                 if log.state.cuts and delivery.idle and not self.sender.waits:
                     log.record([Renewed(log.state.epoch + 1)])
