@@ -2,6 +2,7 @@
 
 import http.client
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,9 @@ def test_it_stops_twice_and_leaves_no_thread(tmp_path: Path) -> None:
     broker = cordwood.embedded(tmp_path)
     broker.stop()
     broker.stop()
+    until = time.monotonic() + 60
+    while not set(threading.enumerate()) <= before and time.monotonic() < until:
+        time.sleep(0.01)  # one that is on its way out is not waited for: it may be asking a store
     assert set(threading.enumerate()) <= before
 
 
